@@ -125,7 +125,7 @@ pub fn offer_contexts(info: &mut Info, query: &Query, most: usize) {
 }
 
 /// Capabilities of domains, not of endpoints.
-const DOMAIN_CAPS: Caps = flags!(Caps: AV_USER_ID | SHARED_AV);
+const DOMAIN_CAPS: Caps = flags!(Caps: AV_USER_ID | SHARED_AV | PEER);
 /// Orders that a provider keeps by holding back later operations until the read is complete.
 pub const AFTER_READS: MsgOrder = MsgOrder::WRITES_AFTER_READS.union(MsgOrder::SAR);
 

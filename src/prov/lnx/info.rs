@@ -163,7 +163,7 @@ fn entries(
     let wanted = |name: String| {
         let hints = wishes(&name, caps);
         let query = Query {
-            version: query.version,
+            version: layered::BELOW_API,
             node: None,
             service: None,
             flags: query.flags & !FI_SOURCE,
@@ -184,7 +184,7 @@ fn entries(
         let name = info.fabric.prov_name.as_deref().unwrap_or_default();
         info.ep.ep_type == FI_EP_RDM.0
             && name != own
-            && (info.made.is_none() || (info.caps | info.domain.caps).contains(Caps::PEER))
+            && (info.caps | info.domain.caps).contains(Caps::PEER)
     };
     answer.entries.retain(can_be_rail);
     // A name may stand for several providers; the first one is meant.
@@ -341,7 +341,7 @@ fn over(link: &Link, query: &Query) -> Prototype {
 }
 
 /// Capabilities of every rail.
-const MESSAGES: Caps = flags!(Caps: MSG | TAGGED | DIRECTED_RECV | SOURCE);
+const MESSAGES: Caps = flags!(Caps: MSG | TAGGED | DIRECTED_RECV | SOURCE | PEER);
 /// Capabilities that a link has if all rails have them.
 const ACCESSES: Caps = flags!(Caps: RMA | ATOMIC);
 const TX: Caps = flags!(Caps: MSG | TAGGED | RMA | ATOMIC | SEND | READ | WRITE);

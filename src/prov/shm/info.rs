@@ -210,7 +210,7 @@ fn domain(kind: Kind) -> DomainAttr {
 
 fn domain_caps(kind: Kind) -> Caps {
     match kind {
-        Kind::Shm => Caps::LOCAL_COMM | Caps::AV_USER_ID,
+        Kind::Shm => Caps::LOCAL_COMM | Caps::AV_USER_ID | Caps::PEER,
         Kind::Sm2 => Caps::LOCAL_COMM,
     }
 }

@@ -318,7 +318,7 @@ impl TestWire {
             Loan::Slot(slot, len) => (Some((slot, *len)), None),
             Loan::Lent(lent, part) => (None, Some((lent, part.clone()))),
             Loan::Both(slot, len, lent, part) => (Some((slot, *len)), Some((lent, part.clone()))),
-            Loan::Nothing | Loan::Block(_) => (None, None),
+            Loan::Nothing | Loan::Operands(_) | Loan::Block(_) => (None, None),
         };
         if let Some((slot, len)) = slot {
             bytes.extend_from_slice(&slot.bytes()[..len]);

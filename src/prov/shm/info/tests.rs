@@ -62,7 +62,10 @@ fn without_hints_it_is_what_it_always_was() {
     let [shm, device] = &of(Kind::Shm)[..] else {
         panic!("two entries");
     };
-    assert_eq!(shm.caps, all | Caps::RMA | Caps::ATOMIC | Caps::AV_USER_ID);
+    assert_eq!(
+        shm.caps,
+        all | Caps::RMA | Caps::ATOMIC | Caps::AV_USER_ID | Caps::PEER
+    );
     assert_eq!(device.caps, shm.caps | Caps::HMEM);
     assert_eq!((shm.tx.inject_size, device.tx.inject_size), (4096, 0));
     assert_eq!(shm.domain.mr_mode, MrMode::VIRT_ADDR);
@@ -124,7 +127,6 @@ fn capabilities_filter() {
         (Caps::HMEM | Caps::MSG, (false, true)),
         (Caps::SOURCE_ERR, NONE),
         (Caps::REMOTE_COMM, NONE),
-        (Caps::PEER, NONE),
         (Caps::RMA_PMEM, NONE),
         (Caps::MULTICAST, NONE),
         (Caps::from_bits_retain(1 << 63), NONE),
@@ -137,6 +139,12 @@ fn capabilities_filter() {
             assert_eq!(expected == BOTH, !answer.reasons.iter().any(named));
         }
     }
+    // lnx links shm, not sm2.
+    let peers = KINDS.map(|kind| found(&ask(&asking_for(Caps::PEER), kind)));
+    assert_eq!(
+        peers,
+        KINDS.map(|kind| if kind == Kind::Shm { BOTH } else { NONE })
+    );
 }
 
 #[test]

@@ -69,7 +69,7 @@ fn capabilities_filter() {
         (Caps::SHARED_AV, rdm),
         (Caps::SOURCE | Caps::SOURCE_ERR, rdm),
         (Caps::SOURCE_ERR, none),
-        (Caps::PEER, none),
+        (Caps::PEER, rdm),
         (Caps::AV_USER_ID, rdm),
         (Caps::TAGGED_MULTI_RECV, rdm),
         (Caps::TAGGED_DIRECTED_RECV, rdm),
@@ -411,7 +411,7 @@ fn what_costs_is_for_who_asks() {
     for info in ask(&empty()).entries {
         assert_eq!((info.caps | info.rx.caps) & more, Caps::empty());
         assert_eq!(
-            (info.caps | info.domain.caps) & (Caps::AV_USER_ID | Caps::SHARED_AV),
+            (info.caps | info.domain.caps) & (Caps::AV_USER_ID | Caps::SHARED_AV | Caps::PEER),
             Caps::empty()
         );
         assert!(!info.tx.msg_order.intersects(MsgOrder::WAR | MsgOrder::SAR));

@@ -429,6 +429,9 @@ conformance: all
 check-conformance: conformance
 	LD_LIBRARY_PATH=$(BUILT) $(CONFORMANCE) -j 2
 	FI_TCP_SHARED_MEMORY=0 LD_LIBRARY_PATH=$(BUILT) $(CONFORMANCE) -j 2 -p tcp -e rdm
+	for links in 'shm+tcp;ofi_rxm:lo' 'tcp;ofi_rxm:lo' 'tcp;^ofi_rxm:lo'; do \
+	    FI_LNX_PROV_LINKS=$$links LD_LIBRARY_PATH=$(BUILT) $(CONFORMANCE) -j 2 -p lnx || exit; \
+	done
 # AddressSanitizer in C and Rust: invalid accesses, leaks, and failed assertions of a debug build.
 check-asan:
 	ctests/asan.sh $(TARGET)/asan

@@ -7,6 +7,7 @@ mod alias;
 pub mod hook;
 mod layered;
 pub mod lnx;
+pub mod mrail;
 mod provider;
 pub mod rxd;
 pub mod rxm;

@@ -146,7 +146,9 @@ mod tests {
             c"ofi_hook_debug",
             c"ofi_hook_noop",
             c"ofi_hook_hmem",
+            c"ofi_mrail",
             c"sm2",
+            c"lnx",
         ];
         assert_eq!(names, own.map(|name| Some(name.to_owned())));
         assert_eq!(entries[0].fabric.prov_version, release::PROVIDER_VERSION);

@@ -24,7 +24,7 @@ use base::{Error, Result};
 use base::{identity, params};
 use kind::Kind;
 use plugins::{Foreign, Found, Search};
-use prov::{Provider, hook, lnx, rxd, rxm, shm, sockets, tcp, udp, verbs};
+use prov::{Provider, hook, lnx, mrail, rxd, rxm, shm, sockets, tcp, udp, verbs};
 use registered::Registered;
 use sys::shared_object;
 
@@ -38,7 +38,12 @@ fn own() -> Vec<Box<dyn Provider>> {
     let is_plugin = cfg!(feature = "plugin");
     let mut own: Vec<Box<dyn Provider>> = match is_plugin {
         true => Vec::new(),
-        false => vec![Box::new(rxm::Rxm), Box::new(rxd::Rxd), Box::new(lnx::Lnx)],
+        false => vec![
+            Box::new(rxm::Rxm),
+            Box::new(rxd::Rxd),
+            Box::new(lnx::Lnx),
+            Box::new(mrail::Mrail),
+        ],
     };
     let cores: [Box<dyn Provider>; 6] = [
         Box::new(verbs::Verbs),

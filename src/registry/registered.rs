@@ -58,6 +58,10 @@ impl Registered {
     }
 
     fn rank(&self) -> usize {
+        // The entries of a link come behind those of its providers, wherever these are.
+        if self.kind == Kind::Link {
+            return usize::MAX;
+        }
         let known = KNOWN.iter().position(|name| self.is_called(name));
         known.unwrap_or(KNOWN.len() + usize::from(self.own))
     }

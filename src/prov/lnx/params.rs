@@ -2,6 +2,7 @@
 //! The FI_LNX_ variables.
 
 use super::SOURCE;
+use base::params::Kind;
 
 base::params::variables! {
     /// The settings of the provider, read once.
@@ -15,6 +16,8 @@ base::params::variables! {
         /// How a rail is selected: a prefix of `PER_PEER` or `PER_MSG`.
         selection: Option<String> = text(), "multi_rail_selection",
             "the rail of a message: PER_PEER, one for each peer, or PER_MSG, the next one for each message (default: PER_PEER)";
+        = ignored(Kind::Bool), "dump_stats",
+            "accepted and ignored: print counters at the end";
     }
 }
 

@@ -81,6 +81,8 @@ impl Rail {
         // One thread at a time, but not always the same, calls from within the domain above.
         (entry.domain.threading, entry.domain.progress) = (FI_THREAD_SAFE.0, FI_PROGRESS_MANUAL.0);
         entry.domain.control_progress = FI_PROGRESS_MANUAL.0;
+        // Each operation has its own flags.
+        (entry.tx.op_flags, entry.rx.op_flags) = Default::default();
         let is_ours = entry.made.take().is_none();
         let opened = with_entry(&entry, |info| {
             let fabric = Fabric::open(info)?;

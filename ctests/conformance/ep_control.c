@@ -128,6 +128,8 @@ static void check_cancels_unsent(struct env *t, bool tagged, uint64_t flags)
 	unsigned count = 0, cancelled;
 	ssize_t rc;
 
+	if (is_linked(t) && flags)
+		SKIP("a full queue makes progress, so all may have been sent");
 	t->hints->domain_attr->progress = FI_PROGRESS_MANUAL;
 	env_info(t);
 	PAIR(t, .cq.size = SENT_MAX);

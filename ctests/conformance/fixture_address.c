@@ -41,6 +41,13 @@ static size_t put_linked(const struct sockaddr_in *in, void *at)
 	return LINKED_HEAD + sizeof(*in);
 }
 
+bool links_shm(void)
+{
+	const char *links = getenv("FI_LNX_PROV_LINKS");
+
+	return links && strstr(links, "shm");
+}
+
 bool has_rail(const void *name, size_t len, const void *of)
 {
 	return memmem(name, len, (const char *)of + LINKED_HEAD, sizeof(struct sockaddr_in));

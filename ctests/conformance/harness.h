@@ -189,6 +189,7 @@ bool same_address(struct env *t, const void *x, const void *y);
 bool is_tcp(struct env *t);       // uses the protocol of tcp: tcp itself and sockets
 bool has_strings(struct env *t); // the format is FI_ADDR_STR
 bool is_linked(struct env *t);   // names of lnx: docs/wire/lnx.md
+bool links_shm(void);            // FI_LNX_PROV_LINKS has shared memory
 bool has_rail(const void *name, size_t len, const void *of); // a name of lnx has the rail of another one
 void need_ipv4(struct env *t);   // skips if the format is not sockaddr_in
 void set_source(struct fi_info *info, const void *addr, size_t len);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The optional parts of a transport.
 
+use core::time::Duration;
+
 use super::address::{Addr, Format};
 use super::domain::Linked;
-use super::held::State;
+use super::held::{Flight, State};
 use abi::*;
 use base::Result;
 use engine::peer::post::post_atomic;
@@ -49,4 +51,19 @@ const ATOMIC_SIZE: usize = 8192;
 impl Prepares for Linked {}
 impl Queues for Linked {}
 impl Batches for Linked {}
-impl Drains for Linked {}
+
+impl Drains for Linked {
+    fn close_limit(&self) -> Duration {
+        CLOSE_LIMIT
+    }
+
+    /// The providers below wait only for operations whose completions nobody reads, and lnx reads all.
+    fn owes(&self, ep: Option<usize>, _patient: bool) -> bool {
+        let promised =
+            |flight: &Flight| ep.is_none_or(|ep| ep == flight.op.ep()) && flight.op.is_promised();
+        self.held.ops.iter().any(promised)
+    }
+}
+
+/// As long as the providers below wait, unless their settings say otherwise.
+const CLOSE_LIMIT: Duration = Duration::from_secs(5);

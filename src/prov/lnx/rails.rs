@@ -81,6 +81,7 @@ impl Rail {
         // One thread at a time, but not always the same, calls from within the domain above.
         (entry.domain.threading, entry.domain.progress) = (FI_THREAD_SAFE.0, FI_PROGRESS_MANUAL.0);
         entry.domain.control_progress = FI_PROGRESS_MANUAL.0;
+        limit_accesses(&mut entry, above);
         // Each operation has its own flags.
         (entry.tx.op_flags, entry.rx.op_flags) = Default::default();
         let is_ours = entry.made.take().is_none();
@@ -133,13 +134,7 @@ impl Rail {
     ) -> Result<RailEp> {
         let cq = owner::open_cq(&self.domain, desk, number)?;
         let mut entry = self.entry.clone();
-        for (caps, wanted) in [
-            (&mut entry.caps, above.caps),
-            (&mut entry.tx.caps, above.tx.caps),
-            (&mut entry.rx.caps, above.rx.caps),
-        ] {
-            *caps = *caps & !ACCESSES | *caps & wanted & ACCESSES;
-        }
+        limit_accesses(&mut entry, above);
         if let Some(part) = name.and_then(|name| self.part_of(name)) {
             entry.src_addr = Some(part.bytes.clone());
         }
@@ -231,6 +226,17 @@ pub fn set_name(rails: &[Rail], eps: &[RailEp], addr: &Addr) -> Result {
         }
     }
     result
+}
+
+/// Leaves out accesses to memory that the application does not make, or does not permit.
+fn limit_accesses(entry: &mut Info, above: &Info) {
+    for (caps, wanted) in [
+        (&mut entry.caps, above.caps),
+        (&mut entry.tx.caps, above.tx.caps),
+        (&mut entry.rx.caps, above.rx.caps),
+    ] {
+        *caps = *caps & !ACCESSES | *caps & wanted & ACCESSES;
+    }
 }
 
 /// The capabilities that decide which accesses to memory an endpoint makes and permits.

@@ -500,7 +500,7 @@ SHORT_LIVES = $(TARGET)/python/bin/python ctests/mpi/run.py --python-env $(TARGE
 # MPI over several hosts, which are network namespaces: the cases that take less than a minute.
 check-hosts: all
 	scripts/python_env.sh $(TARGET)/python
-	ctests/hosts/run.py --python-env $(TARGET)/python --library $(BUILT) plain clutter cut
+	ctests/hosts/run.py --python-env $(TARGET)/python --library $(BUILT) plain clutter cut linked
 # Communication between a process with this library and one with another. Without PyPI both use this library, and the
 # exit code is 77.
 check-mixed: all

@@ -3,7 +3,9 @@
 """run.py --python-env FOLDER --library FOLDER [CASE ...]: MPI over several hosts, which are network namespaces of one machine.
 
 Cases: plain, loss (1 % of the segments), delay (5 ms each way), clutter (twenty more interfaces on each host, and no
-FI_TCP_IFACE), cut (a host loses its cable in the middle). --provider: over another one than tcp. Without --library: the MPICH wheel's own libfabric.
+FI_TCP_IFACE), cut (a host loses its cable in the middle), linked (two hosts with two ranks each over lnx: shared memory
+within a host, the network between). --provider: over another one than tcp. Without --library: the MPICH wheel's own
+libfabric.
 Exit code 77 where namespaces are not permitted.
 """
 import argparse
@@ -125,7 +127,17 @@ def await_lines(process, log, patterns, limit):
         time.sleep(0.02)
 
 
-CASES = {case.__name__: case for case in (plain, loss, delay, clutter, cut)}
+def linked(library):
+    hosts = Hosts(2)
+    lines = run(library, COUNT, HERE / "linked.py", limit=120, hosts=hosts)
+    told = "\n".join(lines).count("bytes on eth0")
+    if told != COUNT:
+        raise Failed("\n".join(lines[-20:]))
+    return f"{told} ranks used the right way, {programs(library, hosts, 120)}"
+
+
+CASES = {case.__name__: case for case in (plain, loss, delay, clutter, cut, linked)}
+LINKS = "shm+tcp;ofi_rxm:eth0"
 
 
 def main():
@@ -150,6 +162,10 @@ def main():
         print(f"{len(args.cases or CASES) - failed - skipped} cases passed, {failed} failed, {skipped} skipped")
         sys.exit(1 if failed else SKIPPED if skipped else 0)
     case, SUITE.folder = args.cases[0], args.suite
+    if case == "linked":
+        args.provider = "lnx"
+    if args.provider == "lnx":
+        SETTINGS["FI_LNX_PROV_LINKS"] = LINKS
     SETTINGS["FI_PROVIDER"] = args.provider
     try:
         enter_own_world()

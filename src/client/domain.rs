@@ -11,6 +11,7 @@ use super::status;
 use abi::*;
 use base::{Error, Result};
 use object::slots;
+use sync::Serialized;
 
 pub type Domain = Handle<fid_domain>;
 
@@ -26,6 +27,16 @@ impl Domain {
             let code = slots::fabric::domain(parent, info.as_ptr(), &raw mut domain, null_mut());
             Handle::opened(code, domain, (), vec![fabric.clone()])
         }
+    }
+
+    /// Opens a domain that one thread may call at a time, as its caller has been promised.
+    pub fn open_serialized(
+        fabric: &Arc<Fabric>,
+        info: Info<'_>,
+        _: Serialized,
+    ) -> Result<Arc<Domain>> {
+        // SAFETY: fi_domain(3), FI_THREAD_DOMAIN, which every level permits: the promise of the argument's maker.
+        unsafe { Domain::open(fabric, info) }
     }
 
     /// Opens a domain that any number of threads may call. FI_EINVAL: the entry's threading level promises less.

@@ -28,7 +28,7 @@ use super::{ERR_DATA, status, string};
 use abi::*;
 use base::{Error, IoVec, Result};
 use object::ops::transfer::What;
-use object::peer::{DirectOps, Whole};
+use object::peer::{DirectCalls, DirectOps, Whole};
 use object::slots;
 
 /// A message at a peer, for which the owner may have a receive.
@@ -61,6 +61,10 @@ pub trait Owner {
     /// Delivers a message at the context `srx` that has arrived as a whole, if there is a plain receive for it, which
     /// `fill` fills. Returns false without effect otherwise; `arrived` follows then.
     fn took(&mut self, srx: usize, message: &Whole, fill: &mut dyn FnMut(&IoVec)) -> bool;
+    /// A peer is gone or silent: receives at the context `srx` that name it will not be filled.
+    fn lost(&mut self, srx: usize, from: fi_addr_t, error: Error);
+    /// Whether a receive at the context `srx` names this peer.
+    fn awaits(&mut self, srx: usize, from: fi_addr_t) -> bool;
     /// The message of this entry waits until a receive is posted. `data` is its remote CQ data.
     fn queued(&mut self, entry: EntryId, data: Option<u64>);
     /// The peer does not use the entry any more, whose receive is over or whose message is gone.
@@ -81,6 +85,7 @@ pub trait Owner {
 pub enum Report {
     Done(usize, Completion),
     Failed(usize, CqError),
+    Lost(usize, fi_addr_t, Error),
 }
 
 /// The place where the calls of peers find the state of their owner. Only its owner can enter it; `Posts` are the
@@ -202,6 +207,10 @@ impl Owner for Nobody {
         match *self {}
     }
     fn took(&mut self, _: usize, _: &Whole, _: &mut dyn FnMut(&IoVec)) -> bool {
+        match *self {}
+    }
+    fn lost(&mut self, _: usize, _: fi_addr_t, _: Error) {}
+    fn awaits(&mut self, _: usize, _: fi_addr_t) -> bool {
         match *self {}
     }
     fn queued(&mut self, _: EntryId, _: Option<u64>) {}
@@ -487,8 +496,32 @@ static SRX_OPS: DirectOps = DirectOps::new(
         foreach_unspec_addr: Some(each_unknown),
         free_entry: Some(free),
     },
-    deliver,
+    &DirectCalls {
+        deliver,
+        lost,
+        awaits,
+    },
 );
+
+/// # Safety
+/// `DirectCalls`.
+unsafe fn lost(srx: *mut fid_peer_srx, from: fi_addr_t, error: Error) {
+    // SAFETY: the caller's promise: a context of this owner.
+    let exported = unsafe { &*srx.cast::<ExportedSrx>() };
+    let (post, number) = (&exported.post, exported.number);
+    if post.with(|owner| owner.lost(number, from, error)).is_none() {
+        post.put_aside(Report::Lost(number, from, error));
+    }
+}
+
+/// # Safety
+/// `DirectCalls`.
+unsafe fn awaits(srx: *mut fid_peer_srx, from: fi_addr_t) -> bool {
+    // SAFETY: the caller's promise: a context of this owner.
+    let exported = unsafe { &*srx.cast::<ExportedSrx>() };
+    let number = exported.number;
+    exported.post.with(|owner| owner.awaits(number, from)) == Some(true)
+}
 
 /// # Safety
 /// `Deliver`.

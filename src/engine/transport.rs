@@ -24,7 +24,7 @@ use base::{Caps, Error, Result};
 
 use object::ops::mr::MrRequest;
 use object::ops::transfer::{OneTx, OneWrite, Tx};
-use sync::Children;
+use sync::{Children, Serialized};
 
 pub use crate::address::{Address, AddressFormat};
 pub use sys::event::SharedFd;
@@ -101,7 +101,10 @@ pub trait Transport:
     }
     /// `info` has the attributes of the domain. It may request more of progress than the domain gets, which is in
     /// `DomainState::auto`.
-    fn open(fabric: &Self::Fabric, info: &Info) -> Result<Self>;
+    ///
+    /// `serialized`: the engine calls the transport from one thread at a time, so a layered transport may promise that
+    /// to the provider below (FI_THREAD_DOMAIN), if it calls that from nowhere else.
+    fn open(fabric: &Self::Fabric, info: &Info, serialized: Serialized) -> Result<Self>;
     /// The address format of this domain.
     fn format(&self) -> Self::Format;
     /// Whether buffers of other devices can be registered (FI_MR_DMABUF).

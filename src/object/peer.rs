@@ -102,7 +102,20 @@ impl PeerCq {
 pub struct DirectOps {
     pub ops: fi_ops_srx_owner,
     pub mark: *const u8,
+    pub calls: &'static DirectCalls,
+}
+
+// `tables` tells an owner's table from one of an endpoint by its size.
+const _: () = assert!(size_of::<DirectOps>() < size_of::<fi_ops_wr>());
+
+/// The calls that only owners of this library have. A context passed to them is one of such an owner.
+#[derive(Clone, Copy)]
+pub struct DirectCalls {
     pub deliver: Deliver,
+    /// A peer is gone or silent: receives that name it will not be filled.
+    pub lost: unsafe fn(srx: *mut fid_peer_srx, from: fi_addr_t, error: Error),
+    /// Whether a receive names this peer.
+    pub awaits: unsafe fn(srx: *mut fid_peer_srx, from: fi_addr_t) -> bool,
 }
 
 /// Delivers a message that has arrived as a whole: `fill` is called with the receive that matches it. Returns false
@@ -131,18 +144,18 @@ unsafe impl Sync for DirectOps {}
 
 impl DirectOps {
     /// `ops.size` is set to the size of the whole.
-    pub const fn new(mut ops: fi_ops_srx_owner, deliver: Deliver) -> DirectOps {
+    pub const fn new(mut ops: fi_ops_srx_owner, calls: &'static DirectCalls) -> DirectOps {
         ops.size = size_of::<DirectOps>();
         DirectOps {
             ops,
             mark: &raw const MARK,
-            deliver,
+            calls,
         }
     }
 
     /// # Safety
     /// `ops` is a table of an owner, as long as its size says.
-    unsafe fn of(ops: &fi_ops_srx_owner) -> Option<Deliver> {
+    unsafe fn of(ops: &fi_ops_srx_owner) -> Option<&'static DirectCalls> {
         if ops.size != size_of::<DirectOps>() {
             return None;
         }
@@ -151,7 +164,7 @@ impl DirectOps {
         unsafe {
             let direct = core::ptr::from_ref(ops).cast::<DirectOps>();
             let mark = (&raw const (*direct).mark).read();
-            (mark == &raw const MARK).then(|| (*direct).deliver)
+            (mark == &raw const MARK).then(|| (*direct).calls)
         }
     }
 }
@@ -159,7 +172,7 @@ impl DirectOps {
 /// The owner's receive context.
 pub struct PeerSrx {
     srx: *mut fid_peer_srx,
-    direct: Option<Deliver>,
+    direct: Option<&'static DirectCalls>,
     get: [GetEntry; 2],
     queue: [QueueEntry; 2],
     free: unsafe extern "C" fn(*mut fi_peer_rx_entry),
@@ -233,7 +246,7 @@ impl PeerSrx {
     /// Only from within a call of the owner. `fill` writes the message to the receive.
     #[inline]
     pub fn deliver(&self, message: &Whole, fill: impl FnOnce(&IoVec)) -> bool {
-        let Some(deliver) = self.direct else {
+        let Some(&DirectCalls { deliver, .. }) = self.direct else {
             return false;
         };
         let mut fill = Some(fill);
@@ -244,6 +257,23 @@ impl PeerSrx {
         };
         // SAFETY: `import`; the owner's state is found only if this thread is inside of the owner's call.
         unsafe { deliver(self.srx, message, &mut call) }
+    }
+
+    /// Tells an owner of this library that a peer is gone or silent.
+    #[cold]
+    pub fn lost(&self, from: fi_addr_t, error: Error) {
+        if let Some(direct) = self.direct {
+            // SAFETY: as in `deliver`.
+            unsafe { (direct.lost)(self.srx, from, error) };
+        }
+    }
+
+    /// Whether a receive of an owner of this library names this peer.
+    #[cold]
+    pub fn awaits(&self, from: fi_addr_t) -> bool {
+        // SAFETY: as in `deliver`.
+        let ask = |direct: &DirectCalls| unsafe { (direct.awaits)(self.srx, from) };
+        self.direct.is_some_and(ask)
     }
 
     /// Requests the receive for a message from the owner. `addr` is FI_ADDR_UNSPEC for an unknown sender.

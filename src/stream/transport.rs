@@ -48,7 +48,7 @@ use engine::srx::{Claimed, Envelope};
 use engine::strangers::fi_addr_of;
 use engine::transport::{Address, Addressing, MrRegion, Multicast, Transport};
 use object::ops::transfer::{OneTx, OneWrite, Tx};
-use sync::Children;
+use sync::{Children, Serialized};
 use sys::event::SharedFd;
 use sys::fork::Birth;
 
@@ -126,7 +126,7 @@ impl<N: Connector> Transport for Stream<N> {
         }
     }
 
-    fn open(params: &N::Params, _info: &Info) -> Result<Stream<N>> {
+    fn open(params: &N::Params, _info: &Info, _: Serialized) -> Result<Stream<N>> {
         let limits = N::limits(params);
         Ok(Stream {
             birth: Birth::here(),

@@ -70,7 +70,7 @@ impl<T: Transport> Domain<T> {
         check(&info.domain, T::CQ_DATA_SIZE)?;
         domain_key::<T>(&info.domain)?;
         let auto = fabric.wants_auto_progress(&info);
-        let transport = T::open(&fabric.provider, &info)?;
+        let transport = T::open(&fabric.provider, &info, serialized)?;
         let held_back = transport.held_back().cloned();
         let engine = Engine::open(fabric, info, serialized, transport, auto)?;
         let thread = match auto {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::cntr::Counter;
 use crate::ep_state::{EpState, Event};
-use crate::srx::{Envelope, Filled, MessageInfo, RecvOp, Srx, Unfilled};
+use crate::srx::{Arrivals, Envelope, Filled, MessageInfo, RecvOp, Srx, Unfilled};
 use crate::transport::Address;
 use abi::*;
 use base::flags::flags;
@@ -383,6 +383,11 @@ impl<A: Address> DomainState<A> {
     #[cold]
     pub fn fail_receives_from(&mut self, ep: usize, fi_addr: u64, error: Error) {
         for (ep, srx) in self.own_queues(ep) {
+            if let Some(arrivals) = &self.srxs[srx].arrivals {
+                arrivals
+                    .owner
+                    .lost(self.named(&self.eps[ep], fi_addr), error);
+            }
             for (recv, what) in self.srxs[srx].drain_posted_from(fi_addr) {
                 self.receive_failed(ep, &recv, what, error);
             }
@@ -394,7 +399,12 @@ impl<A: Address> DomainState<A> {
     pub fn awaits(&mut self, ep: usize, fi_addr: u64) -> bool {
         let queues = self.own_queues(ep);
         let mut named = queues.into_iter();
-        named.any(|(_, srx)| self.srxs[srx].names(fi_addr))
+        named.any(|(ep, srx)| {
+            let name = self.named(&self.eps[ep], fi_addr);
+            let srx = &mut self.srxs[srx];
+            let of_owner = |arrivals: &Arrivals| arrivals.owner.awaits(name);
+            srx.names(fi_addr) || srx.arrivals.as_deref().is_some_and(of_owner)
+        })
     }
 
     /// The endpoint and its contexts, with the receive contexts that they do not share. Messages for shared ones may
@@ -404,7 +414,11 @@ impl<A: Address> DomainState<A> {
         all.push(ep);
         let queues = all.into_iter().map(|ep| (ep, self.eps[ep].srx));
         let queues: Vec<_> = queues.collect();
-        let is_own = |&(_, srx): &(usize, usize)| self.srxs[srx].eps <= 1;
+        let is_own = |&(_, srx): &(usize, usize)| {
+            let srx = &self.srxs[srx];
+            // The handle of a context that was opened counts, too. Each endpoint of a peer has one for itself.
+            srx.eps <= 1 + usize::from(srx.arrivals.is_some())
+        };
         queues.into_iter().filter(is_own).collect()
     }
 

@@ -10,6 +10,7 @@ use base::rights::KeyPolicy;
 use base::{Access, IoVec, OpFlags, Registered};
 use object::AddrForm;
 use object::ops::transfer::What;
+use sync::Serialized;
 use sync::Uses;
 
 /// A transport that accepts every operation of an endpoint and records it.
@@ -71,7 +72,7 @@ impl Transport for Bare {
     const SOURCE: &'static Source = &SOURCE;
     const CQ_SIZE: usize = 8;
 
-    fn open(_fabric: &(), _info: &Info) -> Result<Bare> {
+    fn open(_fabric: &(), _info: &Info, _: Serialized) -> Result<Bare> {
         Ok(Bare {
             reactor: Reactor::new(crate::clock::Monotonic)?,
             posted: Vec::new(),

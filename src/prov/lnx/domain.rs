@@ -29,6 +29,7 @@ use engine::strangers::fi_addr_of;
 use engine::transport::*;
 use object::ops::mr::MrRequest;
 use object::ops::transfer::{OneTx, Tx};
+use sync::Serialized;
 use sys::event::SharedFd;
 
 /// A domain over a link.
@@ -205,10 +206,10 @@ impl Transport for Linked {
     const CQ_SIZE: usize = 1024;
     const CQ_DATA_SIZE: usize = size_of::<u64>();
 
-    fn open(fabric: &Links, info: &Info) -> Result<Linked> {
+    fn open(fabric: &Links, info: &Info, serialized: Serialized) -> Result<Linked> {
         let named = |link: &&super::info::Link| Some(&link.domain) == info.domain.name.as_ref();
         let link = fabric.links.iter().find(named).ok_or(Error::NODATA)?;
-        let rails = rails::open(link, info)?;
+        let rails = rails::open(link, info, serialized)?;
         let reactor = Reactor::new(Monotonic)?;
         for rail in &rails {
             for fd in rail.fds()? {

@@ -332,6 +332,25 @@ impl Owner for Cx<'_> {
         true
     }
 
+    #[cold]
+    fn lost(&mut self, srx: usize, from: fi_addr_t, error: Error) {
+        let (ep, rail) = ep_and_rail(srx);
+        if self.domain.eps.contains(ep)
+            && let Some(index) = self.held.index_of(self.domain, ep, rail, from)
+        {
+            self.domain.fail_receives_from(ep, index, error);
+        }
+    }
+
+    fn awaits(&mut self, srx: usize, from: fi_addr_t) -> bool {
+        let (ep, rail) = ep_and_rail(srx);
+        if !self.domain.eps.contains(ep) {
+            return false;
+        }
+        let index = self.held.index_of(self.domain, ep, rail, from);
+        index.is_some_and(|index| self.domain.awaits(ep, index))
+    }
+
     fn queued(&mut self, entry: EntryId, data: Option<u64>) {
         let stage = self.held.stage(entry);
         let Stage::Arrived(envelope) = *stage else {

@@ -11,7 +11,7 @@ use abi::*;
 use base::flags::flags;
 use base::info::{
     ALL_TAG_BITS, Answer, Asked, DomainAttr, EpAttr, FabricAttr, Hints, Info, Prototype, Query,
-    Reason, Refusal, RxAttr, TxAttr, Value, check, fill, ip,
+    Reason, Refusal, RxAttr, TxAttr, Value, check, fill, ip, local,
 };
 use base::log::{Subsys, log_warn};
 use base::{Caps, MrMode, MsgOrder, OpFlags};
@@ -336,7 +336,10 @@ fn over(link: &Link, query: &Query) -> Prototype {
         on_request: Caps::TRIGGER,
         tx_size,
         rx_size,
-        addr_formats: ip::ADDR_FORMATS,
+        addr_formats: match is_shm(face) {
+            true => local::ADDR_FORMATS,
+            false => ip::ADDR_FORMATS,
+        },
     }
 }
 

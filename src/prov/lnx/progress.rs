@@ -115,6 +115,7 @@ impl Linked {
             match report {
                 Report::Done(queue, done) => cx.completed(queue, done),
                 Report::Failed(queue, error) => cx.failed(queue, error),
+                Report::Lost(srx, from, error) => cx.lost(srx, from, error),
             }
         }
     }

@@ -18,6 +18,7 @@ use base::{Caps, Error, MrMode, Result, params};
 use client::layer::{Registrar, with_descriptors};
 use client::owner::{self, Desk, PeerRx};
 use client::{Av, AvAttr, Cq, CqAttr, Domain, Ep, Fabric, with_entry};
+use sync::Serialized;
 use sys::{addr, host};
 
 use super::SOURCE;
@@ -57,18 +58,18 @@ pub const fn ep_and_rail(number: usize) -> (usize, usize) {
 const RAIL_BITS: u32 = 16;
 
 /// Opens the rails of a link, for a domain with these attributes.
-pub fn open(link: &Link, info: &Info) -> Result<Vec<Rail>> {
+pub fn open(link: &Link, info: &Info, serialized: Serialized) -> Result<Vec<Rail>> {
     if link.rails.len() >= 1 << RAIL_BITS {
         return Err(Error::INVAL);
     }
     link.rails
         .iter()
-        .map(|rail| Rail::open(rail, info))
+        .map(|rail| Rail::open(rail, info, serialized))
         .collect()
 }
 
 impl Rail {
-    fn open(entry: &Info, above: &Info) -> Result<Rail> {
+    fn open(entry: &Info, above: &Info, serialized: Serialized) -> Result<Rail> {
         let mut entry = entry.clone();
         // Peers name memory as the application does.
         if above
@@ -79,7 +80,8 @@ impl Rail {
             entry.domain.mr_mode |= MrMode::VIRT_ADDR;
         }
         // One thread at a time, but not always the same, calls from within the domain above.
-        (entry.domain.threading, entry.domain.progress) = (FI_THREAD_SAFE.0, FI_PROGRESS_MANUAL.0);
+        (entry.domain.threading, entry.domain.progress) =
+            (FI_THREAD_DOMAIN.0, FI_PROGRESS_MANUAL.0);
         entry.domain.control_progress = FI_PROGRESS_MANUAL.0;
         limit_accesses(&mut entry, above);
         // Each operation has its own flags.
@@ -87,7 +89,7 @@ impl Rail {
         let is_ours = entry.made.take().is_none();
         let opened = with_entry(&entry, |info| {
             let fabric = Fabric::open(info)?;
-            let domain = Domain::open_thread_safe(&fabric, info)?;
+            let domain = Domain::open_serialized(&fabric, info, serialized)?;
             Ok((Registrar::new(&domain, info), domain, fabric))
         });
         let (registrar, domain, fabric) = opened.inspect_err(|error| {

@@ -35,6 +35,7 @@ use engine::srx::{Claimed, Envelope};
 use engine::strangers::fi_addr_of;
 use engine::transport::*;
 use object::ops::transfer::Tx;
+use sync::Serialized;
 use sys::event::SharedFd;
 use sys::random::unpredictable;
 
@@ -264,7 +265,7 @@ impl Transport for Rxd {
         fabric.prov_name
     }
 
-    fn open(fabric: &LowerFabric, info: &Info) -> Result<Rxd> {
+    fn open(fabric: &LowerFabric, info: &Info, _: Serialized) -> Result<Rxd> {
         let (lower, reactor) = (LowerDomain::open(fabric, info)?, Reactor::new(Monotonic)?);
         for fd in lower.cq.fds()? {
             reactor.add(fd, Token::new(QUEUE, 0), true, false)?;

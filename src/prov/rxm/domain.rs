@@ -31,6 +31,7 @@ use engine::transport::*;
 use object::ops::atomic::{Atomic, Family};
 use object::ops::mr::MrRequest;
 use object::ops::transfer::{OneTx, Tx};
+use sync::Serialized;
 use sys::addr;
 use sys::event::SharedFd;
 
@@ -112,7 +113,7 @@ impl Transport for Rxm {
         fabric.prov_name
     }
 
-    fn open(fabric: &LowerFabric, info: &Info) -> Result<Rxm> {
+    fn open(fabric: &LowerFabric, info: &Info, _: Serialized) -> Result<Rxm> {
         let lower = Lower::open(fabric, info)?;
         let clock = stall::Clock::new(lower.domain.params.stall_report);
         let common = Common::new(

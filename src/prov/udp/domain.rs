@@ -29,6 +29,7 @@ use engine::srx::Envelope;
 use engine::strangers::fi_addr_of;
 use engine::transport::{Address, Transport};
 use object::ops::transfer::{OneTx, Tx};
+use sync::Serialized;
 use sys::event::{BATCH, Ready, SharedFd};
 use sys::fork::Birth;
 
@@ -238,7 +239,7 @@ impl Transport for Domain {
     const SOURCE: &'static Source = &SOURCE;
     const CQ_SIZE: usize = 1024;
 
-    fn open(_fabric: &(), _info: &Info) -> Result<Domain> {
+    fn open(_fabric: &(), _info: &Info, _: Serialized) -> Result<Domain> {
         Ok(Domain {
             reactor: Reactor::new(Monotonic)?,
             eps: BTreeMap::new(),

@@ -46,6 +46,7 @@ use object::ops::mr::MrRequest;
 use object::ops::transfer::{OneTx, OneWrite, Tx};
 use rustc_hash::FxBuildHasher;
 use sync::Children;
+use sync::Serialized;
 use sys::event::SharedFd;
 use sys::verbs::{self, CompletionQueue, EventChannel, Id, Pair, ProtectionDomain, SharedReceives};
 
@@ -239,7 +240,7 @@ impl Transport for Domain {
         false
     }
 
-    fn open(_fabric: &(), info: &Info) -> Result<Domain> {
+    fn open(_fabric: &(), info: &Info, _: Serialized) -> Result<Domain> {
         let name = info.domain.name.as_deref().ok_or(Error::INVAL)?.to_bytes();
         let (adapter, is_datagram) = find(name).ok_or(Error::NODATA)?;
         let protection = ProtectionDomain::new(adapter.device)?;

@@ -11,6 +11,8 @@
 //! until it frees them.
 
 mod entries;
+#[cfg(test)]
+mod tests;
 
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};

@@ -206,7 +206,7 @@ mod tests {
             domain.eps.insert(other.eps.remove(0));
         }
         domain.session_added(7, &name(500));
-        let mut transport = Bare::open(&(), &Info::default()).unwrap();
+        let mut transport = Bare::open(&(), &Info::default(), sync::Serialized::by_test()).unwrap();
         for peer in 0..1000 {
             let (index, is_new) = domain.avs[av].insert(name(peer));
             assert!(is_new);

@@ -76,6 +76,12 @@ impl Serialized {
     pub const unsafe fn promise() -> Serialized {
         Serialized(())
     }
+
+    /// The promise of a test, which calls from one thread.
+    #[cfg(any(test, feature = "testing"))]
+    pub const fn by_test() -> Serialized {
+        Serialized(())
+    }
 }
 
 /// Rights of a forked child to the state.

@@ -84,7 +84,10 @@ const POLLED: usize = 1000;
 fn bare() -> (Bare, State) {
     let (domain, _, ep) = testing::domain(Caps::MSG | Caps::FENCE, 4);
     assert_eq!(ep, 0);
-    (Bare::open(&(), &Info::default()).unwrap(), domain)
+    (
+        Bare::open(&(), &Info::default(), sync::Serialized::by_test()).unwrap(),
+        domain,
+    )
 }
 
 fn tx(what: What, flags: OpFlags, dest: u64, target: &[RemoteSeg]) -> Tx<'_> {

@@ -124,7 +124,10 @@ impl Transport for Bare {
 
 fn open() -> (Bare, DomainState<String>) {
     let domain = DomainState::new(Regions::new(KeyPolicy::default()));
-    (Bare::open(&(), &Info::default()).unwrap(), domain)
+    (
+        Bare::open(&(), &Info::default(), sync::Serialized::by_test()).unwrap(),
+        domain,
+    )
 }
 
 #[test]

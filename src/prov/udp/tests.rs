@@ -15,6 +15,7 @@ use base::{Caps, Error, OpFlags};
 use engine::domain_state::{DomainState, Regions};
 use engine::testing;
 use engine::transport::{Multicast, Transport};
+use sync::Serialized;
 use sys::addr;
 use sys::datagram::DatagramSocket;
 use sys::event::sleep_on;
@@ -34,7 +35,7 @@ fn socket() -> UdpSocket {
 fn what_waits_for_room_wakes_nobody() {
     let mut state = DomainState::new(Regions::new(KeyPolicy::default()));
     let info = entries(None).remove(0);
-    let mut transport = domain::Domain::open(&(), &info).unwrap();
+    let mut transport = domain::Domain::open(&(), &info, Serialized::by_test()).unwrap();
     transport.open_ep(&mut state, 0, &info).unwrap();
     transport.enable_ep(&mut state, 0).unwrap();
     let to = addr::from_bytes(&transport.name(0).unwrap()).unwrap();
@@ -56,7 +57,7 @@ fn what_waits_for_room_wakes_nobody() {
 #[test]
 fn a_busy_socket_is_out_of_epoll_until_a_thread_may_sleep() {
     let info = entries(None).remove(0);
-    let mut transport = domain::Domain::open(&(), &info).unwrap();
+    let mut transport = domain::Domain::open(&(), &info, Serialized::by_test()).unwrap();
     let (mut domain, _, ep) = testing::domain(info.caps, 1024);
     transport.open_ep(&mut domain, ep, &info).unwrap();
     transport.enable_ep(&mut domain, ep).unwrap();
@@ -132,7 +133,7 @@ fn groups_over_ipv6() {
         src_addr: Some(addr::to_bytes(&place.addr)),
         ..entries(None).remove(0)
     };
-    let mut transport = domain::Domain::open(&(), &info).unwrap();
+    let mut transport = domain::Domain::open(&(), &info, Serialized::by_test()).unwrap();
     transport.open_ep(&mut state, 0, &info).unwrap();
     let local = addr::from_bytes(&transport.name(0).unwrap()).unwrap();
     let mut group = "[ff01::4653]:0".parse().unwrap();

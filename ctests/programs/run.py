@@ -197,6 +197,17 @@ def open_mpi_rxm(world, ranks):
                         FI_PROVIDER=RXM, **ROOT_ALLOWED)
 
 
+# Shared memory, and the network for what shared memory does not reach.
+LINKS = f"shm+{RXM}:lo"
+OPEN_MPI_LNX = [*OPEN_MPI[:-1], "lnx"]
+
+
+def open_mpi_lnx(world, ranks):
+    bin_folder = world.open_mpi() / "bin"
+    return mpi4py_suite(world, [bin_folder / "mpiexec", *OPEN_MPI_LNX, bin_folder / "python"], ranks, [REVOKE],
+                        FI_PROVIDER="lnx", FI_LNX_PROV_LINKS=LINKS, **ROOT_ALLOWED)
+
+
 def debian_suite(world, ranks, chosen=OPEN_MPI, **settings):
     mpiexec, python = world.package("mpiexec.openmpi", "openmpi-bin"), world.open_mpi() / "bin/python"
     return mpi4py_suite(world, [mpiexec, *chosen, python], ranks, [], OPEN_MPI_4, MPI4PY_MPIABI="openmpi",
@@ -402,6 +413,10 @@ PROGRAMS = [
             command=f"--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include '{RXM}' test/main.py"),
     *(Program(f"mpi4py {MPI4PY[8:]}'s test suite on MPICH over {provider}, {n} ranks", MPICH, mpich_over(provider), n,
               command="test/main.py") for provider in ("shm", RXM, "sockets") for n in (2, 4)),
+    *(Program(f"mpi4py {MPI4PY[8:]}'s test suite on MPICH over lnx, {n} ranks", MPICH,
+              mpich_over("lnx", FI_LNX_PROV_LINKS=LINKS), n, command="test/main.py") for n in (2, 4)),
+    Program(f"mpi4py {MPI4PY[8:]}'s test suite on Open MPI 5, mtl ofi over lnx, 2 ranks", OPENMPI, open_mpi_lnx,
+            command="--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include lnx test/main.py"),
     Program(f"mpi4py {MPI4PY[8:]}'s point-to-point tests on MPICH over udp;ofi_rxd, 2 ranks", MPICH,
             mpich_over("udp;ofi_rxd", modules=["test_p2p"]), command="test/main.py -i test_p2p"),
     Program(f"mpi4py {MPI4PY[8:]}'s test suite on Open MPI 5 over shm, btl ofi, 2 ranks", OPENMPI,

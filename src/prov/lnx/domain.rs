@@ -10,7 +10,6 @@ use super::address::{Addr, Format};
 use super::fabric::Links;
 use super::held::{Cx, Flight, Held, State};
 use super::info::Limits;
-use super::params::Selection;
 use super::rails::{self, Here, Rail, RailEp, number_of};
 use super::regions::Regions;
 use abi::*;
@@ -42,11 +41,6 @@ pub struct Linked {
     pub(super) desk: Desk,
     pub(super) reactor: Reactor<Instant>,
     pub(super) here: Here,
-    #[expect(
-        dead_code,
-        reason = "every message of a peer takes the same rail so far"
-    )]
-    pub(super) selection: Selection,
     disable_shm: bool,
     pub(super) polls: u32,
     /// The rail that has brought something last, and how often it has brought nothing since.
@@ -228,7 +222,6 @@ impl Transport for Linked {
             desk: Desk::new(),
             reactor,
             here: Here::new(&rails),
-            selection: fabric.selection,
             disable_shm: fabric.disable_shm || !link.has_shm(),
             limits: Limits::of(link),
             polls: 0,

@@ -3,24 +3,21 @@
 //! decides which they are.
 
 use super::info::{self, Link};
-use super::params::{Params, Selection};
+use super::params::Params;
 use crate::Below;
 use base::{Error, Result};
 
 pub struct Links {
     pub links: Vec<Link>,
-    pub selection: Selection,
     pub disable_shm: bool,
 }
 
 pub fn open(below: &dyn Below, params: &Params) -> Result<Links> {
     let links = info::links_to_open(below, params);
-    let selection = params.selection().ok_or(Error::NODATA)?;
     match links.is_empty() {
         true => Err(Error::NODATA),
         false => Ok(Links {
             links,
-            selection,
             disable_shm: params.disable_shm,
         }),
     }

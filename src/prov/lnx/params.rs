@@ -15,7 +15,8 @@ base::params::variables! {
             "use the network for peers on the same host, too (default: no)";
         /// How a rail is selected: a prefix of `PER_PEER` or `PER_MSG`.
         selection: Option<String> = text(), "multi_rail_selection",
-            "the rail of a message: PER_PEER, one for each peer, or PER_MSG, the next one for each message (default: PER_PEER)";
+            "the rail of a message: PER_PEER, one for each peer; PER_MSG is accepted and so far means the same, because messages \
+             over several rails would not keep their order (default: PER_PEER)";
         = ignored(Kind::Bool), "dump_stats",
             "accepted and ignored: print counters at the end";
     }

@@ -2,9 +2,9 @@
 //! The owner side of fi_peer(3): completion queues and receive contexts of a layered provider, which providers below
 //! use as their peers.
 //!
-//! A peer calls its owner while the owner is calling the peer, for example from a read of the peer's queue. So the owner
-//! enters its `Desk` with its state, calls the peer inside, and the peer's calls find the state there. A call from a
-//! thread that is not inside, or from within another such call, reaches no state: completions are kept for
+//! A peer calls its owner while the owner is calling the peer, for example from a read of the peer's queue. So the
+//! owner enters its `Desk` with its state, calls the peer inside, and the peer's calls find the state there. A call
+//! from a thread that is not inside, or from within another such call, reaches no state: completions are kept for
 //! `Desk::take_aside`, and requests for receives are refused.
 //!
 //! Trusted with: the pointers of peers. The peer promises to return only entries that it has got, and to use them only
@@ -104,8 +104,8 @@ struct Post {
     has_aside: AtomicBool,
 }
 
-// SAFETY: `owner` is written by `enter`, which has the only reference to the desk, and is read by the same thread, which
-// finds its own number in `thread`.
+// SAFETY: `owner` is written by `enter`, which has the only reference to the desk, and is read by the same thread,
+// which finds its own number in `thread`.
 unsafe impl Send for Post {}
 // SAFETY: the same.
 unsafe impl Sync for Post {}
@@ -370,8 +370,8 @@ unsafe extern "C" fn write_err(cq: *mut fid_peer_cq, entry: *const fi_cq_err_ent
     0
 }
 
-/// `struct fid_peer_srx` as releases before 2.8 have it, with data of the owner. (In 2.8 an endpoint has one table more,
-/// whose place `owner_ops` has here. This library's peers tell the two by the size of the table.)
+/// `struct fid_peer_srx` as releases before 2.8 have it, with data of the owner. (In 2.8 an endpoint has one table
+/// more, whose place `owner_ops` has here. This library's peers tell the two by the size of the table.)
 #[repr(C)]
 struct ExportedSrx {
     fid: fid,

@@ -369,8 +369,8 @@ impl Srx {
         }
     }
 
-    /// Drops the message with this note of the transport, whose bytes are gone. A claimed one stays until its receive is
-    /// posted, which then fails.
+    /// Drops the message with this note of the transport, whose bytes are gone. A claimed one stays until its receive
+    /// is posted, which then fails.
     #[cold]
     pub fn forget_message(&mut self, note: u64) {
         for lane in [&mut self.msg, &mut self.tagged] {

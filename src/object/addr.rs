@@ -31,8 +31,8 @@ pub mod linked {
     /// Parts at most, and bytes of an address.
     pub const PARTS: usize = 1024;
     pub const ADDRESS: usize = 4096;
-    /// In the last bytes of the head, and of its host name: after the parts there is an extension, which begins with its
-    /// length in bytes (32 bits).
+    /// In the last bytes of the head, and of its host name: after the parts there is an extension, which begins with
+    /// its length in bytes (32 bits).
     pub const MARK: [u8; 4] = *b"+ifb";
     /// Bytes of an extension at most.
     pub const EXTENSION: usize = 65536;

@@ -96,8 +96,8 @@ impl PeerCq {
     }
 }
 
-/// `struct fi_ops_srx_owner` of an owner that is part of this library, with a call that others do not have. Its size and
-/// its mark distinguish it.
+/// `struct fi_ops_srx_owner` of an owner that is part of this library, with a call that others do not have. Its size
+/// and its mark distinguish it.
 #[repr(C)]
 pub struct DirectOps {
     pub ops: fi_ops_srx_owner,
@@ -159,8 +159,8 @@ impl DirectOps {
         if ops.size != size_of::<DirectOps>() {
             return None;
         }
-        // SAFETY: the caller's promise; the pointer is only compared. The mark belongs to this copy of the library, whose
-        // tables have this form.
+        // SAFETY: the caller's promise; the pointer is only compared. The mark belongs to this copy of the library,
+        // whose tables have this form.
         unsafe {
             let direct = core::ptr::from_ref(ops).cast::<DirectOps>();
             let mark = (&raw const (*direct).mark).read();

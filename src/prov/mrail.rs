@@ -45,6 +45,10 @@ impl Provider for Mrail {
         Params::define();
     }
 
+    fn is_set_up(&self) -> bool {
+        Params::given().addr.is_some()
+    }
+
     fn offers(&self, _query: &Query, _below: &dyn Below) -> Answer {
         static TOLD: AtomicBool = AtomicBool::new(false);
         let addr = Params::given().addr;

@@ -37,6 +37,12 @@ pub trait Provider: Send + Sync {
     /// else.
     fn define_params(&self);
 
+    /// Whether the user has set up the provider, for those that do nothing otherwise. The registry does not query others
+    /// unless they are named, so that the log has no reasons why they are missing.
+    fn is_set_up(&self) -> bool {
+        true
+    }
+
     /// Returns the entries that satisfy the query, best first, and the reasons for missing entries. The registry
     /// handles provider names. A layered provider finds its lower providers through `below`.
     fn offers(&self, query: &Query, below: &dyn Below) -> Answer;

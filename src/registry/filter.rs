@@ -61,6 +61,10 @@ impl Filter {
         loads: impl Fn(&str) -> bool,
     ) -> Answer {
         let (name, provider) = (registered.name(), &registered.provider);
+        let is_named = self.wanted.names(&name) || self.allowed.names(&name);
+        if !is_named && !provider.is_set_up() {
+            return Answer::default();
+        }
         let refusal = match registered.kind {
             Kind::Utility => self.refuse_utility(&name, is_uppermost),
             _ => self.refuse(&name),

@@ -52,6 +52,11 @@ impl Allowed {
         self.negated != listed && !name.split(SEPARATOR).any(|part| self.excludes(part))
     }
 
+    /// Whether the list asks for this provider by its name.
+    pub fn names(&self, name: &str) -> bool {
+        !self.negated && contains(&self.names, name)
+    }
+
     /// Returns whether a negated list has this provider by itself, so that no result may contain it.
     pub fn excludes(&self, name: &str) -> bool {
         self.negated && contains(&self.names, name)
@@ -168,6 +173,11 @@ impl Wanted {
             .last()
             .is_none_or(|last| last.eq_ignore_ascii_case(name));
         wanted && !contains(&self.excluded, name)
+    }
+
+    /// Whether this name is among the requested ones.
+    pub fn names(&self, name: &str) -> bool {
+        contains(&self.names, name)
     }
 
     /// Whether any name is requested.

@@ -104,8 +104,8 @@ impl Arrivals {
 }
 
 impl Srx {
-    /// Passes on a message that has arrived as a whole to the owner, if it has a receive for it. Not while the owner does
-    /// not know of earlier messages, or of their completions.
+    /// Passes on a message that has arrived as a whole to the owner, if it has a receive for it. Not while the owner
+    /// does not know of earlier messages, or of their completions.
     #[inline]
     pub fn pass_on(&self, message: &MessageInfo, from: u64, fill: impl FnOnce(&IoVec)) -> bool {
         let Some(arrivals) = &self.arrivals else {

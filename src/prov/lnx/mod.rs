@@ -57,6 +57,10 @@ impl Provider for Lnx {
         Params::define();
     }
 
+    fn is_set_up(&self) -> bool {
+        params().links.is_some()
+    }
+
     fn offers(&self, query: &Query, below: &dyn Below) -> Answer {
         info::offers(query, below, params())
     }

@@ -37,8 +37,8 @@ pub trait Provider: Send + Sync {
     /// else.
     fn define_params(&self);
 
-    /// Whether the user has set up the provider, for those that do nothing otherwise. The registry does not query others
-    /// unless they are named, so that the log has no reasons why they are missing.
+    /// Whether the user has set up the provider, for those that do nothing otherwise. The registry does not query
+    /// others unless they are named, so that the log has no reasons why they are missing.
     fn is_set_up(&self) -> bool {
         true
     }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use crate::cntr::Counter;
 use crate::ep_state::{EpState, Event};
-use crate::srx::{Arrivals, Envelope, Filled, MessageInfo, RecvOp, Srx, Unfilled};
+use crate::srx::{Arrivals, Envelope, Fill, Filled, MessageInfo, RecvOp, Srx, Unfilled};
 use crate::transport::Address;
 use abi::*;
 use base::flags::flags;
-use base::{Caps, CompFlags, Error, IoVec, OpFlags};
+use base::{Caps, CompFlags, Error, OpFlags};
 
 use object::ops::cq::CqErr;
 use object::ops::transfer::What;
@@ -59,17 +59,19 @@ pub struct RxPath<'a> {
 impl RxPath<'_> {
     /// Delivers a message of the peer with the source `source`. If a plain receive with room matches, `fill` copies the
     /// message there; otherwise nothing has changed.
+    ///
+    /// `PASSING`: what `is_passing` says. The usual paths have no code for it, which would keep them from being inlined.
     #[inline(always)]
-    pub fn take(
+    pub fn take<const PASSING: bool>(
         &mut self,
         message: &MessageInfo,
         source: u64,
-        fill: impl FnOnce(&IoVec),
+        fill: impl Fill,
     ) -> core::result::Result<(), Unfilled> {
         if message.what == What::Tagged && !self.takes_tagged {
             return Err(Unfilled::Special);
         }
-        if self.is_passing {
+        if PASSING {
             return self.pass_on(message, fill);
         }
         let filled = self.srx.fill(message, source, fill)?;
@@ -86,14 +88,21 @@ impl RxPath<'_> {
         Ok(())
     }
 
+    /// Whether the receives belong to another provider, which may take messages now.
+    #[inline(always)]
+    pub fn is_passing(&self) -> bool {
+        self.is_passing
+    }
+
     /// As `take`, for receives that belong to another provider.
-    #[inline(never)]
+    #[inline]
     fn pass_on(
         &mut self,
         message: &MessageInfo,
-        fill: impl FnOnce(&IoVec),
+        fill: impl Fill,
     ) -> core::result::Result<(), Unfilled> {
-        match self.srx.pass_on(message, address_of(self.name), fill) {
+        let name = address_of(self.name);
+        match self.srx.pass_on(message, name, |iov| fill.fill(iov)) {
             true => {
                 self.stats.add_short(Tally::RECV, message.len as usize);
                 Ok(())
@@ -221,31 +230,31 @@ impl<A: Address> DomainState<A> {
         self.srxs[srx].arrivals.is_some() && !self.peers.delivering
     }
 
-    /// Passes a message that has arrived as a whole to the provider that has the receives of its context, if it has one
+    /// Passes a message that has arrived as a whole to the provider that has the receives of this context, if it has one
     /// for it. Always false for contexts of this provider.
     #[inline(always)]
     pub fn pass_on(
         &mut self,
-        ep: usize,
+        (ep, srx): (usize, usize),
         message: &MessageInfo,
         fi_addr: u64,
-        fill: impl FnOnce(&IoVec),
+        payload: &[u8],
     ) -> bool {
-        let srx = self.eps[ep].srx;
-        self.passes_on(srx) && self.pass_on_now(ep, message, fi_addr, fill)
+        // By value, so that other messages need not be in memory for this.
+        self.passes_on(srx) && self.pass_on_now(ep, *message, fi_addr, payload)
     }
 
     #[inline(never)]
     fn pass_on_now(
         &mut self,
         id: usize,
-        message: &MessageInfo,
+        message: MessageInfo,
         fi_addr: u64,
-        fill: impl FnOnce(&IoVec),
+        payload: &[u8],
     ) -> bool {
         let ep = &self.eps[id];
         let from = address_of(self.named(ep, fi_addr));
-        let has_passed = self.srxs[ep.srx].pass_on(message, from, fill);
+        let has_passed = self.srxs[ep.srx].pass_on(&message, from, |iov| iov.fill(payload));
         if has_passed {
             ep.stats.add(Tally::RECV, message.len as usize);
         }

@@ -22,6 +22,7 @@ pub struct Envelope {
 }
 
 /// The attributes of a message that its completion contains.
+#[derive(Clone, Copy)]
 pub struct MessageInfo {
     pub what: What,
     pub len: u64,

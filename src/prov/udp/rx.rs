@@ -15,6 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use super::SOURCE;
 use abi::*;
+use base::IoVec;
 use base::log::{Subsys, log_misuse};
 use engine::address::ip::Addr;
 use engine::domain_state::{DomainState, MessageInfo, Sender};
@@ -211,7 +212,9 @@ impl Receiver {
     fn fill(&mut self, domain: &mut DomainState<Addr>, len: usize, from: &Addr) {
         let fi_addr = self.index_of(domain, from).unwrap_or(FI_ADDR_NOTAVAIL);
         if let Some(mut path) = domain.inlet(self.id, fi_addr)
-            && path.take(&message(len), fi_addr, |_| {}).is_ok()
+            && path
+                .take::<false>(&message(len), fi_addr, |_: &IoVec| {})
+                .is_ok()
         {
             return;
         }
@@ -235,7 +238,7 @@ impl Receiver {
             if let Some(mut path) = domain.inlet(self.id, source) {
                 while let Some(datagram) = datagrams.peek()
                     && path
-                        .take(&message(datagram.len()), source, |room| room.fill(datagram))
+                        .take::<false>(&message(datagram.len()), source, *datagram)
                         .is_ok()
                 {
                     datagrams.next();

@@ -133,10 +133,7 @@ impl<A: Address> Session<A> {
         }
         let info = message_info(message);
         let (ep, fi_addr) = (self.peer.ep, self.peer.fi_addr);
-        if cx
-            .domain
-            .pass_on(ep, &info, fi_addr, |iov| iov.fill(payload))
-        {
+        if cx.domain.pass_on((ep, srx), &info, fi_addr, payload) {
             if message.ack {
                 self.tx.out.send_ack(cx);
             }

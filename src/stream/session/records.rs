@@ -10,7 +10,7 @@ use crate::session::{Cx, Session};
 use crate::shm_channel::ShmChannel;
 use base::flags::flags;
 use base::{Caps, IoVec, Piece};
-use engine::srx::Unfilled;
+use engine::srx::{Fill, Unfilled};
 use engine::transport::Address;
 use sync::ring::{HEADER, LINE, Record};
 
@@ -24,6 +24,24 @@ pub struct Left {
     pub taken: usize,
     /// No record follows them.
     pub nothing: bool,
+    /// The receives belong to another provider.
+    is_passing: bool,
+}
+
+/// The payload of a message.
+struct InRecord<'a> {
+    shm: &'a ShmChannel,
+    record: &'a Record,
+    header: usize,
+    len: usize,
+}
+
+/// A closure, which is used twice, would leave a call on the path of a small message.
+impl Fill for InRecord<'_> {
+    #[inline(always)]
+    fn fill(self, to: &IoVec) {
+        self.shm.fill(self.record, self.header, self.len, to);
+    }
 }
 
 impl<A: Address> Session<A> {
@@ -32,9 +50,24 @@ impl<A: Address> Session<A> {
     /// handles the next record.
     #[inline(always)]
     pub fn take_messages(&mut self, cx: &mut Cx<'_, A>, most: usize) -> Left {
+        let left = self.take_some::<false>(cx, most);
+        match left.is_passing {
+            true => self.pass_messages(cx, most),
+            false => left,
+        }
+    }
+
+    #[inline(never)]
+    fn pass_messages(&mut self, cx: &mut Cx<'_, A>, most: usize) -> Left {
+        self.take_some::<true>(cx, most)
+    }
+
+    #[inline(always)]
+    fn take_some<const PASSING: bool>(&mut self, cx: &mut Cx<'_, A>, most: usize) -> Left {
         let mut left = Left {
             taken: 0,
             nothing: false,
+            is_passing: false,
         };
         let source = self.peer.source();
         let between = self.rx.is_between();
@@ -54,6 +87,10 @@ impl<A: Address> Session<A> {
         let Some(mut inlet) = cx.domain.inlet(self.peer.ep, self.peer.fi_addr) else {
             return left;
         };
+        if inlet.is_passing() != PASSING {
+            left.is_passing = true;
+            return left;
+        }
         loop {
             let mut start = [0; MAX_MESSAGE_HEADER];
             shm.copy_start(&record, &mut start);
@@ -64,8 +101,13 @@ impl<A: Address> Session<A> {
                 _ => break,
             };
             let parts = message_info(&message);
-            let place = |to: &IoVec| shm.fill(&record, header, message.payload as usize, to);
-            match inlet.take(&parts, source, place) {
+            let place = InRecord {
+                shm,
+                record: &record,
+                header,
+                len: message.payload as usize,
+            };
+            match inlet.take::<PASSING>(&parts, source, place) {
                 Ok(()) => {}
                 Err(Unfilled::Unexpected) if record.len() <= SMALL => {
                     let envelope = parts.envelope(source, self.peer.ep, cx.id as u64);

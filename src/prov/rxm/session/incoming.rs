@@ -198,10 +198,7 @@ pub fn eager<W>(
     let ep = link.target_of(cx.domain, message)?;
     let info = info_of(message);
     let srx_id = cx.domain.eps[ep].srx;
-    if cx
-        .domain
-        .pass_on(ep, &info, fi_addr, |iov| iov.fill(payload))
-    {
+    if cx.domain.pass_on((ep, srx_id), &info, fi_addr, payload) {
         cx.common.has_matched = true;
         return Ok(Taken::Yes);
     }

@@ -3,7 +3,7 @@
 //!
 //! Trusted with: reading and writing the pieces, for which the callers of the constructors gave their promise.
 
-use super::IoVec;
+use super::{IoVec, Piece};
 use hmem::{self, Kind};
 use sync::copy::Ways;
 
@@ -102,6 +102,13 @@ impl IoVec {
                 return;
             }
         }
+    }
+
+    /// Calls with these bytes as memory, which the call fills.
+    pub fn with_bytes<R>(bytes: &mut [u8], call: impl FnOnce(&IoVec) -> R) -> R {
+        // SAFETY: the list is only lent to the call, during which `bytes` is not used otherwise.
+        let piece = unsafe { Piece::new(bytes.as_mut_ptr(), bytes.len()) };
+        call(&IoVec::from(piece))
     }
 
     /// Copies all bytes not yet moved to the start of `out`, which has room for them.

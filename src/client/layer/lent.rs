@@ -53,66 +53,36 @@ impl Lent {
         access: u64,
         known: Option<&KnownRegion>,
     ) -> core::result::Result<Arc<Lent>, (IoVec, Error)> {
-        let nothing = fi_rma_iov {
-            addr: 0,
-            len: 0,
-            key: 0,
-        };
         let mut lent = Lent {
             regions: [const { None }; IOV_LIMIT],
-            remote: [nothing; IOV_LIMIT],
+            remote: [NOTHING; IOV_LIMIT],
             iov,
         };
         if registrar.wants_local() || access & PEERS != 0 {
-            match lent.register(registrar, access, known) {
-                Ok(()) => {}
-                Err(error) => {
-                    let Lent { regions, iov, .. } = lent;
-                    drop(regions);
-                    return Err((iov, error));
-                }
+            match register(&lent.iov, registrar, access, known) {
+                Ok((regions, remote)) => (lent.regions, lent.remote) = (regions, remote),
+                Err(error) => return Err((lent.iov, error)),
             }
         }
         Ok(Arc::new(lent))
     }
 
-    fn register(
-        &mut self,
-        registrar: &Registrar,
-        access: u64,
-        known: Option<&KnownRegion>,
-    ) -> Result<(), Error> {
-        for (i, place) in self.iov.spans().enumerate().filter(|(_, p)| p.len > 0) {
-            let (region, base) = match known.filter(|known| known.permits(place, access)) {
-                Some(known) => (known.below.clone(), known.place.start),
-                // SAFETY: the memory stays valid until the operation of the application completes, and `iov`, which is
-                // dropped before that, outlives the region.
-                None => (
-                    unsafe { registrar.register_place(place, access) }?,
-                    place.start,
-                ),
-            };
-            self.remote[i] = fi_rma_iov {
-                addr: registrar.remote_address(place.start, base),
-                len: place.len,
-                key: region.key(),
-            };
-            self.regions[i] = Some(region);
-        }
-        Ok(())
-    }
-
     /// Holds memory that no operation below may use, because it was not registered.
     pub fn unregistered(iov: IoVec) -> Arc<Lent> {
-        let nothing = fi_rma_iov {
-            addr: 0,
-            len: 0,
-            key: 0,
-        };
         Arc::new(Lent {
             regions: [const { None }; IOV_LIMIT],
-            remote: [nothing; IOV_LIMIT],
+            remote: [NOTHING; IOV_LIMIT],
             iov,
+        })
+    }
+
+    /// Registers the same memory for peers in another domain below.
+    pub fn expose(self: &Arc<Lent>, registrar: &Registrar, access: u64) -> Result<Exposed, Error> {
+        let (regions, remote) = register(&self.iov, registrar, access, None)?;
+        Ok(Exposed {
+            _regions: regions,
+            remote,
+            _lent: self.clone(),
         })
     }
 
@@ -158,6 +128,58 @@ impl Lent {
             count += 1;
         }
         (left == 0).then_some(count)
+    }
+}
+
+type Regions = [Option<Arc<Mr>>; IOV_LIMIT];
+
+/// Registers memory of the application. The caller closes the regions before it drops `iov`.
+fn register(
+    iov: &IoVec,
+    registrar: &Registrar,
+    access: u64,
+    known: Option<&KnownRegion>,
+) -> Result<(Regions, [fi_rma_iov; IOV_LIMIT]), Error> {
+    let mut regions = [const { None }; IOV_LIMIT];
+    let mut remote = [NOTHING; IOV_LIMIT];
+    for (i, place) in iov.spans().enumerate().filter(|(_, p)| p.len > 0) {
+        let (region, base) = match known.filter(|known| known.permits(place, access)) {
+            Some(known) => (known.below.clone(), known.place.start),
+            // SAFETY: the memory stays valid until the operation of the application completes, and `iov`, which is
+            // dropped before that, outlives the region.
+            None => (
+                unsafe { registrar.register_place(place, access) }?,
+                place.start,
+            ),
+        };
+        remote[i] = fi_rma_iov {
+            addr: registrar.remote_address(place.start, base),
+            len: place.len,
+            key: region.key(),
+        };
+        regions[i] = Some(region);
+    }
+    Ok((regions, remote))
+}
+
+const NOTHING: fi_rma_iov = fi_rma_iov {
+    addr: 0,
+    len: 0,
+    key: 0,
+};
+
+/// Memory that peers may access in one more domain.
+pub struct Exposed {
+    // Declared before the memory, so that regions are closed first.
+    _regions: Regions,
+    remote: [fi_rma_iov; IOV_LIMIT],
+    _lent: Arc<Lent>,
+}
+
+impl Exposed {
+    /// Returns the segments for peers: one for each piece that has bytes.
+    pub fn remote(&self) -> impl Iterator<Item = fi_rma_iov> + '_ {
+        self.remote.iter().filter(|iov| iov.len > 0).copied()
     }
 }
 

@@ -28,7 +28,7 @@ use abi::{FI_WAIT_FD, FI_WAIT_POLLFD, fi_wait_obj};
 use base::Result;
 
 pub use block::Block;
-pub use lent::{KnownRegion, Lent};
+pub use lent::{Exposed, KnownRegion, Lent};
 pub use loan::Loan;
 pub use operations::{AtomicCall, Begun, Call, Closed, Failed, Operations, close};
 pub use pool::{Pool, Slot};

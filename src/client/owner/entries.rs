@@ -10,7 +10,7 @@ use super::Arriving;
 use crate::library::Library;
 use abi::*;
 use base::iovec::{IOV_LIMIT, IoVec};
-use base::{Error, OpFlags};
+use base::{Error, OpFlags, Piece};
 use object::ops::transfer::What;
 
 /// The entries of one owner. Entries that peers still hold when this is dropped are never freed.
@@ -30,6 +30,8 @@ struct Cell {
     is_queued: bool,
     /// The memory of the receive. The peer may write it as long as the entry exists.
     memory: IoVec,
+    /// The memory of a receive of the owner itself. The peer writes it until it reports the completion.
+    own: Vec<u8>,
 }
 
 // SAFETY: the pointers are those of the application and of the peer; they are not followed here.
@@ -79,6 +81,7 @@ impl Entries {
             what: message.what,
             is_queued: false,
             memory: IoVec::empty(),
+            own: Vec::new(),
         });
         place.insert(cell);
         EntryId(id)
@@ -103,6 +106,29 @@ impl Entries {
         cell.entry.context = without_provenance_mut(context);
         cell.entry.flags |= flags.bits();
         cell.memory = iov;
+    }
+
+    /// As `fill`, with memory of the entry itself.
+    pub fn fill_own(&mut self, id: EntryId, len: usize, flags: OpFlags, context: usize) {
+        let Some(cell) = self.0.get_mut(id.0) else {
+            return;
+        };
+        cell.own = vec![0; len];
+        // SAFETY: the memory is not moved as long as the entry exists, and not used before `take_own`.
+        let piece = unsafe { Piece::new(cell.own.as_mut_ptr(), len) };
+        self.fill(id, piece.into(), flags, context);
+    }
+
+    /// Takes the memory of `fill_own`, after the peer has reported the completion of the receive.
+    pub fn take_own(&mut self, id: EntryId) -> Vec<u8> {
+        match self.0.get_mut(id.0) {
+            Some(cell) => {
+                cell.entry.count = 0;
+                cell.memory = IoVec::empty();
+                core::mem::take(&mut cell.own)
+            }
+            None => Vec::new(),
+        }
     }
 
     /// Takes back the memory of a receive that the peer has refused to start.

@@ -25,6 +25,8 @@ pub struct Name {
     pub parts: Vec<Part>,
     /// Of an endpoint of this library.
     pub origin: Option<Origin>,
+    /// A random number of an endpoint of this library, which notes to it have.
+    pub nonce: u32,
 }
 
 /// The name of a rail.
@@ -66,7 +68,7 @@ pub fn tag_of(provider: &CStr) -> u8 {
 }
 
 impl Addr {
-    pub fn new(host: &str, parts: Vec<Part>, origin: Option<Origin>) -> Addr {
+    pub fn new(host: &str, parts: Vec<Part>, origin: Option<Origin>, nonce: u32) -> Addr {
         let mark = if origin.is_some() { MARK } else { [0; 4] };
         let mut bytes = padded(host.as_bytes(), NAME - 4);
         bytes.extend(mark);
@@ -78,16 +80,18 @@ impl Addr {
             bytes.extend(&part.bytes);
         }
         if let Some(Origin(number)) = origin {
-            // Length, number of the place, providers.
-            bytes.extend((4 + 8 + parts.len() as u32).to_ne_bytes());
+            // Length, number of the place, providers, number of the endpoint.
+            bytes.extend((4 + 8 + parts.len() as u32 + 4).to_ne_bytes());
             bytes.extend(number.to_ne_bytes());
             bytes.extend(parts.iter().map(|part| part.provider.unwrap_or_default()));
+            bytes.extend(nonce.to_ne_bytes());
         }
         Addr(Arc::new(Name {
             bytes,
             host: until_zero(&padded(host.as_bytes(), NAME - 4)),
             parts,
             origin,
+            nonce,
         }))
     }
 
@@ -97,13 +101,14 @@ impl Addr {
 
     /// The name in the form for short buffers, which only this library understands. None if it has no such form.
     ///
-    /// `SHORT`, length, number of the place, and for each rail the provider and its address: the number of bytes and
+    /// `SHORT`, length, numbers of the place and of the endpoint, and for each rail the provider and its address: the number of bytes and
     /// text or other bytes, or 254 and an IPv4 address, or 255 and an IPv6 address.
     pub fn short_form(&self) -> Option<Vec<u8>> {
         let Origin(number) = self.0.origin?;
         let mut bytes = SHORT.to_vec();
         bytes.push(0);
         bytes.extend(number.to_ne_bytes());
+        bytes.extend(self.0.nonce.to_ne_bytes());
         for part in &self.0.parts {
             bytes.push(part.provider?);
             match (part.bytes.len(), addr::from_bytes(&part.bytes)) {
@@ -133,6 +138,7 @@ impl Addr {
         let whole = bytes.get(..len)?;
         let mut rest = whole.get(SHORT.len() + 1..)?;
         let origin = Origin(number(&mut rest)?);
+        let nonce = half(&mut rest)?;
         let mut parts = Vec::new();
         while let Some(&[provider, kind]) = take(&mut rest, 2).and_then(<[u8]>::first_chunk) {
             let bytes = match kind {
@@ -160,6 +166,7 @@ impl Addr {
             host: Vec::new(),
             parts,
             origin: Some(origin),
+            nonce,
         };
         (rest.is_empty() && !name.parts.is_empty()).then(|| Addr(Arc::new(name)))
     }
@@ -194,6 +201,10 @@ fn take<'a>(bytes: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
     Some(first)
 }
 
+fn half(bytes: &mut &[u8]) -> Option<u32> {
+    take(bytes, 4).and_then(|bytes| Some(u32::from_ne_bytes(*bytes.first_chunk()?)))
+}
+
 fn number(bytes: &mut &[u8]) -> Option<u64> {
     take(bytes, 8).and_then(|bytes| Some(u64::from_ne_bytes(*bytes.first_chunk()?)))
 }
@@ -221,9 +232,12 @@ impl Address for Addr {
             });
         }
         let is_marked = head[NAME + 4..] == MARK && head[NAME - 4..NAME] == MARK;
-        let origin = match is_marked {
-            true => Some(extension(&mut rest, &mut parts)?),
-            false => None,
+        let (origin, nonce) = match is_marked {
+            true => {
+                let (origin, nonce) = extension(&mut rest, &mut parts)?;
+                (Some(origin), nonce)
+            }
+            false => (None, 0),
         };
         let used = bytes.len() - rest.len();
         let host = until_zero(&head[..NAME - if is_marked { 4 } else { 0 }]);
@@ -232,6 +246,7 @@ impl Address for Addr {
             host,
             parts,
             origin,
+            nonce,
         };
         Some(Addr(Arc::new(name)))
     }
@@ -242,7 +257,7 @@ impl Address for Addr {
 }
 
 /// Takes the extension off. Later releases may add more at its end.
-fn extension(rest: &mut &[u8], parts: &mut [Part]) -> Option<Origin> {
+fn extension(rest: &mut &[u8], parts: &mut [Part]) -> Option<(Origin, u32)> {
     let len = u32::from_ne_bytes(*rest.first_chunk()?) as usize;
     let mut bytes = take(rest, len)?;
     take(&mut bytes, 4)?;
@@ -250,7 +265,7 @@ fn extension(rest: &mut &[u8], parts: &mut [Part]) -> Option<Origin> {
     for part in parts {
         part.provider = Some(take(&mut bytes, 1)?[0]);
     }
-    Some(origin)
+    Some((origin, half(&mut bytes)?))
 }
 
 impl PartialEq for Addr {
@@ -359,9 +374,9 @@ mod tests {
         };
         let plain = parts().into_iter().map(plain).collect();
         for addr in [
-            Addr::new("node7", parts(), origin()),
-            Addr::new("node7", plain, None),
-            Addr::new(&"n".repeat(99), parts(), origin()),
+            Addr::new("node7", parts(), origin(), 77),
+            Addr::new("node7", plain, None, 0),
+            Addr::new(&"n".repeat(99), parts(), origin(), 77),
         ] {
             let bytes = addr.to_bytes();
             let read = Addr::from_bytes(&bytes).unwrap();
@@ -378,16 +393,16 @@ mod tests {
 
     #[test]
     fn the_short_form_has_what_leads_to_the_endpoint() {
-        let addr = Addr::new("node7", parts()[..2].to_vec(), origin());
+        let addr = Addr::new("node7", parts()[..2].to_vec(), origin(), 77);
         let short = addr.short_form().unwrap();
         // fi_cm(3): programs have buffers of FI_NAME_MAX bytes.
         assert!(short.len() <= 64, "{}", short.len());
-        for addr in [addr, Addr::new("node7", parts(), origin())] {
+        for addr in [addr, Addr::new("node7", parts(), origin(), 77)] {
             let short = addr.short_form().unwrap();
             let read = Addr::from_bytes(&short).unwrap();
             assert_eq!(
                 (read.to_bytes(), read.name().origin),
-                (short.clone(), origin())
+                (short.clone(), origin(), 77)
             );
             for (part, other) in read.name().parts.iter().zip(&addr.name().parts) {
                 assert_eq!((&part.bytes, part.provider), (&other.bytes, other.provider));
@@ -399,15 +414,15 @@ mod tests {
             let longer = [&short[..], &[1; 9]].concat();
             assert_eq!(Addr::from_bytes(&longer), Some(read));
         }
-        assert_eq!(Addr::new("node7", parts(), None).short_form(), None);
+        assert_eq!(Addr::new("node7", parts(), None, 0).short_form(), None);
         let mut long = parts();
         long[0].bytes = vec![b'x'; 254];
-        assert_eq!(Addr::new("node7", long, origin()).short_form(), None);
+        assert_eq!(Addr::new("node7", long, origin(), 77).short_form(), None);
     }
 
     #[test]
     fn the_layout_is_upstreams() {
-        let bytes = Addr::new("node7", parts(), origin()).to_bytes();
+        let bytes = Addr::new("node7", parts(), origin(), 77).to_bytes();
         assert_eq!(
             (&bytes[..6], &bytes[64..68]),
             (&b"node7\0"[..], &[3, 0, 0, 0][..])
@@ -419,7 +434,7 @@ mod tests {
 
     #[test]
     fn wrong_names_are_none() {
-        let good = Addr::new("node7", parts(), origin()).to_bytes();
+        let good = Addr::new("node7", parts(), origin(), 77).to_bytes();
         for (at, byte) in [(64, 0), (64, 200), (68, 0), (140, 1), (143, 0x80)] {
             let mut bytes = good.clone();
             bytes[at] = byte;
@@ -433,7 +448,7 @@ mod tests {
 
     #[test]
     fn text_is_for_people() {
-        let addr = Addr::new("node7", parts()[..2].to_vec(), None);
+        let addr = Addr::new("node7", parts()[..2].to_vec(), None, 0);
         let text = "fi_lnx://node7[shm=fi_shm://7:0:fi0, 10.0.0.0/24=10.0.0.1:8080]";
         assert_eq!(Format.text(&addr.to_bytes()), text);
         assert_eq!(Format.text(&[0; 80]), "");

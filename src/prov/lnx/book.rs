@@ -13,8 +13,29 @@ pub struct Known {
     pub addr: Addr,
     /// Its addresses on each rail. There are none on rails that do not lead there.
     pub places: Vec<Vec<fi_addr_t>>,
+    /// The parts of its name that these are.
+    pub ways: Vec<Way>,
+    /// Its endpoint did not know a note: it is another one that has got the same address.
+    pub is_stale: bool,
     /// The index of the address in a vector, as it was found last: the vector, the number of removals then, the index.
     pub found: Option<(usize, u64, u64)>,
+}
+
+/// How a rail leads to a part of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    pub rail: usize,
+    pub part: usize,
+    pub place: fi_addr_t,
+    /// The part is in the rail's subnet.
+    pub is_near: bool,
+}
+
+impl Known {
+    /// Whether notes may be sent to it.
+    pub fn takes_notes(&self) -> bool {
+        self.addr.name().origin.is_some() && !self.is_stale
+    }
 }
 
 #[derive(Default)]
@@ -44,7 +65,11 @@ impl Book {
         self.known.get(number)
     }
 
-    pub fn insert(&mut self, addr: Addr, places: Vec<Vec<fi_addr_t>>) {
+    pub fn insert(&mut self, addr: Addr, rails: usize, ways: Vec<Way>) {
+        let mut places = vec![Vec::new(); rails];
+        for way in &ways {
+            places[way.rail].push(way.place);
+        }
         let number = self.known.vacant_key();
         for (rail, places) in places.iter().enumerate() {
             for &place in places.iter().filter(|&&place| place < MOST) {
@@ -59,6 +84,8 @@ impl Book {
         self.known.insert(Known {
             addr,
             places,
+            ways,
+            is_stale: false,
             found: None,
         });
     }
@@ -68,6 +95,12 @@ impl Book {
     pub fn sender(&mut self, rail: usize, place: fi_addr_t) -> Option<&mut Known> {
         let number = *self.senders[rail].get(usize::try_from(place).ok()?)?;
         self.known.get_mut(number.checked_sub(1)? as usize)
+    }
+
+    /// The same for reading.
+    pub fn at(&self, rail: usize, place: fi_addr_t) -> Option<&Known> {
+        let number = *self.senders[rail].get(usize::try_from(place).ok()?)?;
+        self.known.get(number.checked_sub(1)? as usize)
     }
 
     /// Removes an address. Returns its addresses on the rails.
@@ -98,14 +131,20 @@ mod tests {
             bytes: bytes.to_vec(),
             provider: None,
         };
-        Addr::new("host", vec![part], None)
+        Addr::new("host", vec![part], None, 0)
     }
 
     #[test]
     fn senders_are_found_by_their_place_on_a_rail() {
         let mut book = Book::new(2);
-        book.insert(addr(b"a"), vec![vec![], vec![5, 0]]);
-        book.insert(addr(b"b"), vec![vec![0], vec![u64::MAX]]);
+        let way = |rail, place| Way {
+            rail,
+            part: 0,
+            place,
+            is_near: false,
+        };
+        book.insert(addr(b"a"), 2, vec![way(1, 5), way(1, 0)]);
+        book.insert(addr(b"b"), 2, vec![way(0, 0), way(1, u64::MAX)]);
         let mut name = |rail, place| book.sender(rail, place).map(|known| known.addr.clone());
         assert_eq!(name(1, 5), Some(addr(b"a")));
         assert_eq!(name(1, 0), Some(addr(b"a")));

@@ -2,16 +2,19 @@
 //! The transport: endpoints that have an endpoint of each rail.
 
 use core::time::Duration;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::SOURCE;
-use super::address::{Addr, Format};
+use super::address::{Addr, Format, Part};
+use super::book::Way;
 use super::fabric::Links;
 use super::held::{Cx, Flight, Held, State};
 use super::info::Limits;
 use super::rails::{self, Here, Rail, RailEp, number_of};
 use super::regions::Regions;
+use super::stripes::{OFFERED, Stripes};
 use abi::*;
 use base::info::Info;
 use base::log::{Source, Subsys, log_warn};
@@ -42,6 +45,10 @@ pub struct Linked {
     pub(super) reactor: Reactor<Instant>,
     pub(super) here: Here,
     disable_shm: bool,
+    /// Bytes from which on a message goes over several rails; 0: none does.
+    pub(super) stripe_size: usize,
+    /// Places of addresses that were removed, whose endpoints may still have offers for this one.
+    retired: VecDeque<Vec<Vec<fi_addr_t>>>,
     pub(super) polls: u32,
     /// The rail that has brought something last, and how often it has brought nothing since.
     pub(super) busy: Option<usize>,
@@ -119,6 +126,7 @@ impl Linked {
         });
         let ended = closed.into_iter().map(|(closed, _)| (closed, None));
         drop(self.held.ops.closed(ended));
+        self.held.stripes.close(ep);
         self.held.drop_receives(ep);
         if let Some(routes) = self.held.routes.get_mut(ep) {
             routes.clear();
@@ -137,36 +145,43 @@ impl Linked {
             domain,
         };
         let insert = || {
-            let of_rail = |rail: &Rail| {
-                let parts = addr.name().parts.iter();
+            let of_rail = |(at, rail): (usize, &Rail)| {
+                let parts = addr.name().parts.iter().enumerate();
                 let is_here = here.is_host_of(addr);
-                let leading = parts.filter(|part| {
+                let leading = parts.filter(|(_, part)| {
                     (!rail.is_shm || is_near)
                         && (is_here || !part.is_loopback())
                         && rail.leads_to(part)
                 });
-                leading.map(|part| rail.av.insert(&part.bytes)).collect()
+                let way = |(number, part): (usize, &Part)| {
+                    Ok(Way {
+                        rail: at,
+                        part: number,
+                        place: rail.av.insert(&part.bytes)?,
+                        is_near: rail.is_near(part),
+                    })
+                };
+                leading.map(way).collect::<Vec<Result<Way>>>()
             };
-            rails.iter().map(of_rail).collect::<Vec<Vec<Result<u64>>>>()
+            let all = rails.iter().enumerate();
+            all.flat_map(of_rail).collect::<Vec<Result<Way>>>()
         };
         let inserted = self.desk.enter(&mut cx, insert);
         let mut error = Error::HOSTUNREACH;
-        let mut places = Vec::new();
-        for results in inserted {
-            let mut found = Vec::new();
-            for result in results {
-                match result {
-                    Ok(place) => found.push(place),
-                    Err(failed) => error = failed,
-                }
+        let mut ways = Vec::new();
+        for result in inserted {
+            match result {
+                Ok(way) => ways.push(way),
+                Err(failed) => error = failed,
             }
-            places.push(found);
         }
-        if places.iter().all(Vec::is_empty) {
+        // Of several parts in reach the one in the rail's subnet is used.
+        ways.sort_by_key(|way| (way.rail, !way.is_near));
+        if ways.is_empty() {
             log_warn!(&SOURCE, Subsys::Av, "no rail leads to {addr}: {error}");
             return Err(error);
         }
-        self.held.book.insert(addr.clone(), places);
+        self.held.book.insert(addr.clone(), self.rails.len(), ways);
         Ok(())
     }
 
@@ -175,17 +190,25 @@ impl Linked {
         if domain.avs.iter().any(|(_, av)| av.find(addr).is_some()) {
             return;
         }
-        let Some(mut known) = self.held.book.remove(addr) else {
+        let Some(known) = self.held.book.remove(addr) else {
             return;
         };
         self.held.forget_places(&known.places, addr);
+        let mut places = known.places;
+        if addr.name().origin.is_some() && self.rails.iter().any(|rail| rail.stripes) {
+            self.retired.push_back(places);
+            if self.retired.len() <= RETIRED {
+                return;
+            }
+            places = self.retired.pop_front().unwrap_or_default();
+        }
         let rails = &self.rails;
         let mut cx = Cx {
             held: &mut self.held,
             domain,
         };
         self.desk.enter(&mut cx, || {
-            for (rail, places) in rails.iter().zip(&mut known.places) {
+            for (rail, places) in rails.iter().zip(&mut places) {
                 // If the vector refuses, it has an address too many.
                 let _ = rail.av.remove(places);
             }
@@ -213,16 +236,21 @@ impl Transport for Linked {
                 }
             }
         }
+        let here = Here::new(&rails);
+        let face = rails.iter().find(|rail| rail.stripes).or(rails.first());
+        let face = face.ok_or(Error::NODATA)?;
         let first = link.rails.first().ok_or(Error::NODATA)?;
         let ops = with_entry(first, |info| Ok(Operations::new(info)))?;
         Ok(Linked {
             eps: Endpoints::default(),
             regions: Regions::default(),
-            held: Held::new(ops, rails.len()),
+            held: Held::new(ops, rails.len(), Stripes::new(here.nonce, &face.registrar)),
             desk: Desk::new(),
             reactor,
-            here: Here::new(&rails),
+            here,
             disable_shm: fabric.disable_shm || !link.has_shm(),
+            stripe_size: fabric.stripe_size,
+            retired: VecDeque::new(),
             limits: Limits::of(link),
             polls: 0,
             busy: None,
@@ -320,7 +348,8 @@ impl Transport for Linked {
 
     /// The provider below reports the operation if it can be cancelled.
     fn cancel(&mut self, domain: &mut State, ep: usize, context: usize) -> Option<TxOp> {
-        let is_it = |flight: &Flight| flight.op.is_named(ep, context);
+        let is_it =
+            |flight: &Flight| matches!(flight, Flight::Of { op, .. } if op.is_named(ep, context));
         let below = self.held.ops.context_of(is_it)?;
         let (desk, mut cx, eps) = self.split(domain);
         let endpoint = eps.get(ep)?;
@@ -349,6 +378,14 @@ impl Transport for Linked {
 
     fn claim(&mut self, domain: &mut State, claimed: Claimed) {
         let Claimed { envelope, recv } = claimed;
+        if envelope.note & OFFERED != 0 {
+            let number = (envelope.note & !OFFERED) as usize;
+            match recv {
+                Some(recv) => self.held.stripes.begin(number, recv),
+                None => drop(self.held.stripes.drop_offer(number, Ok(()))),
+            }
+            return self.work(domain);
+        }
         let entry = EntryId(envelope.note as usize);
         let queued = self.held.queued_at(entry);
         let at = queued.map(rails::ep_and_rail);
@@ -410,6 +447,9 @@ impl Transport for Linked {
         self.remove(domain, addr);
     }
 }
+
+/// Removed addresses that are kept.
+const RETIRED: usize = 256;
 
 /// The kind of the rails' descriptors.
 const RAIL: u32 = 1;

@@ -10,6 +10,7 @@ use base::{Error, Result};
 pub struct Links {
     pub links: Vec<Link>,
     pub disable_shm: bool,
+    pub stripe_size: usize,
 }
 
 pub fn open(below: &dyn Below, params: &Params) -> Result<Links> {
@@ -19,6 +20,7 @@ pub fn open(below: &dyn Below, params: &Params) -> Result<Links> {
         false => Ok(Links {
             links,
             disable_shm: params.disable_shm,
+            stripe_size: params.striped(),
         }),
     }
 }

@@ -1,24 +1,28 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! What peers hold, and their calls: receives that they fill, messages that wait for a receive, and operations.
 
+use core::ops::Range;
 use std::ffi::CString;
 
 use slab::Slab;
 
 use super::address::Addr;
-use super::book::Book;
+use super::book::{Book, Way};
+use super::note::{self, Kind, Note};
 use super::rails::{ep_and_rail, number_of};
+use super::stripes::{Lane, OFFERED, Peer, Stripes, Todo};
 use abi::{
     FI_ADDR_NOTAVAIL, FI_ADDR_UNSPEC, FI_REMOTE_CQ_DATA, FI_REMOTE_WRITE, FI_RMA, fi_addr_t,
 };
 use base::log::{Subsys, log_warn};
 use base::{CompFlags, Error, IoVec, OpFlags};
-use client::layer::Operations;
+use client::layer::{Loan, Operations};
 use client::owner::{Answer, Arriving, Entries, EntryId, Owner};
 use client::{Completion, CqError};
 use engine::domain_state::{DomainState, Sender, TxOp};
 use engine::srx::{Bytes, Envelope, MessageInfo, RecvOp};
 use engine::strangers::{fi_addr_of, new_source};
+use object::ops::transfer::What;
 use object::peer::Whole;
 
 use super::SOURCE;
@@ -37,6 +41,7 @@ pub struct Held {
     stages: Vec<Stage>,
     /// Senders of queued messages that are in no vector.
     strangers: Vec<Stranger>,
+    pub stripes: Stripes,
     /// Number of calls of peers, to see whether a poll has brought anything.
     pub calls: u64,
 }
@@ -58,12 +63,22 @@ enum Stage {
     Queued { number: usize },
     /// The message fills this receive.
     Taken(usize),
+    /// The message, which may be a note, fills memory of the entry.
+    Note(Arriving),
 }
 
 /// An operation below.
-pub struct Flight {
-    pub op: TxOp,
-    pub dest: u64,
+pub enum Flight {
+    /// An operation of the application, to this destination.
+    Of { op: TxOp, dest: u64 },
+    /// A note; the number of the message that it offers.
+    Note(Option<u64>),
+    /// A slice of an incoming message: `Stripes`.
+    Slice {
+        number: usize,
+        lane: usize,
+        range: Range<usize>,
+    },
 }
 
 /// How a peer is reached.
@@ -74,6 +89,8 @@ pub struct Route {
     pub place: fi_addr_t,
     /// Something has passed, in either direction.
     pub is_up: bool,
+    /// Something has come from the peer, so it knows this endpoint.
+    pub is_heard: bool,
 }
 
 struct Stranger {
@@ -88,12 +105,24 @@ struct Stranger {
 enum Who {
     /// The sender of the message of this entry, and its address in the rail's vector, if it has got there.
     Of(EntryId, Option<fi_addr_t>),
+    /// Its address in the rail's vector.
+    At(fi_addr_t),
     /// It was removed from the endpoint's vector.
     Removed(Addr),
 }
 
+/// A message that may be a note.
+struct Unsorted {
+    peer: Peer,
+    what: What,
+    tag: u64,
+    data: Option<u64>,
+}
+
 /// The contexts of receives have this bit, which those of operations never have.
 const RECEIVE: usize = 1 << 63;
+/// Those of messages that may be notes, with the number of the entry.
+const NOTE: usize = 1 << 62;
 
 /// The state of the owner, for the calls of its peers.
 pub struct Cx<'a> {
@@ -102,7 +131,7 @@ pub struct Cx<'a> {
 }
 
 impl Held {
-    pub fn new(ops: Operations<Flight>, rails: usize) -> Held {
+    pub fn new(ops: Operations<Flight>, rails: usize, stripes: Stripes) -> Held {
         Held {
             entries: Entries::default(),
             ops,
@@ -111,6 +140,7 @@ impl Held {
             receives: Slab::new(),
             stages: Vec::new(),
             strangers: Vec::new(),
+            stripes,
             calls: 0,
         }
     }
@@ -215,6 +245,7 @@ impl Held {
             }
             let index = match &stranger.who {
                 Who::Of(_, place) => place.and_then(|at| self.index_of(domain, ep, rail, at)),
+                &Who::At(place) => self.index_of(domain, ep, rail, place),
                 Who::Removed(addr) => domain.avs[av].find(addr),
             };
             if let Some(index) = index {
@@ -249,7 +280,7 @@ impl Held {
     pub fn forget_places(&mut self, places: &[Vec<fi_addr_t>], addr: &Addr) {
         for stranger in &mut self.strangers {
             let (_, rail) = ep_and_rail(stranger.number);
-            if let Who::Of(_, Some(place)) = stranger.who
+            if let Who::Of(_, Some(place)) | Who::At(place) = stranger.who
                 && places
                     .get(rail)
                     .is_some_and(|places| places.contains(&place))
@@ -275,6 +306,13 @@ impl Owner for Cx<'_> {
         let srx = state.srx;
         if !self.domain.may_receive(ep) {
             return Answer::Refused(Error::AGAIN);
+        }
+        if message.len == note::LEN && message.from != FI_ADDR_UNSPEC {
+            let context = RECEIVE | NOTE | entry.0;
+            let flags = OpFlags::COMPLETION;
+            self.held.entries.fill_own(entry, note::LEN, flags, context);
+            *self.held.stage(entry) = Stage::Note(*message);
+            return Answer::Matched;
         }
         let known = self.source(ep, rail, message.from);
         let envelope = Envelope {
@@ -311,6 +349,9 @@ impl Owner for Cx<'_> {
         let (ep, rail) = ep_and_rail(srx);
         if !self.domain.eps.contains(ep) || !self.domain.may_receive(ep) {
             return false;
+        }
+        if message.len == note::LEN as u64 && message.from != FI_ADDR_UNSPEC {
+            return self.took_note(ep, rail, message, fill);
         }
         let source = self
             .source(ep, rail, message.from)
@@ -365,6 +406,8 @@ impl Owner for Cx<'_> {
     fn freed(&mut self, entry: EntryId) {
         match core::mem::take(self.held.stage(entry)) {
             Stage::Free => {}
+            // The peer has lost it, or it was handled.
+            Stage::Note(_) => {}
             Stage::Arrived(_) => self.held.forget(entry),
             Stage::Queued { number } => {
                 self.held.forget(entry);
@@ -389,15 +432,22 @@ impl Owner for Cx<'_> {
         self.held.calls += 1;
         let context = done.context.number();
         if context & RECEIVE != 0 {
-            return self.received(context & !RECEIVE, &done);
+            return match context & NOTE {
+                0 => self.received(context & !RECEIVE, &done),
+                _ => self.received_note(EntryId(context & !(RECEIVE | NOTE)), &done),
+            };
         }
         let (flags, len, src, data) = (done.flags, done.size(), done.src, done.data);
-        if let Some((Flight { op, dest }, _)) = self.held.ops.end(done.context) {
-            let (ep, _) = ep_and_rail(queue);
-            if let Some(route) = self.held.route(ep, dest) {
-                route.is_up = true;
+        match self.held.ops.end(done.context) {
+            Some((Flight::Of { op, dest }, _)) => {
+                let (ep, _) = ep_and_rail(queue);
+                if let Some(route) = self.held.route(ep, dest) {
+                    route.is_up = true;
+                }
+                return self.domain.complete_tx(&op);
             }
-            return self.domain.complete_tx(&op);
+            Some((flight, loan)) => return self.internal_over(flight, loan, Ok(())),
+            None => {}
         }
         // A peer's write with data has no operation here.
         if flags & FI_REMOTE_WRITE != 0 {
@@ -420,11 +470,15 @@ impl Owner for Cx<'_> {
     fn failed(&mut self, _queue: usize, error: CqError) {
         self.held.calls += 1;
         let context = error.context.number();
+        if context & NOTE != 0 && context & RECEIVE != 0 {
+            // A message that has not arrived as a whole.
+            return;
+        }
         if context & RECEIVE != 0 {
             return self.receive_failed(context & !RECEIVE, &error);
         }
         match self.held.ops.end(error.context) {
-            Some((Flight { op, .. }, _)) => match error.words.map(CString::new) {
+            Some((Flight::Of { op, .. }, _)) => match error.words.map(CString::new) {
                 Some(Ok(why)) => {
                     let number = error.prov_errno;
                     self.domain
@@ -432,6 +486,7 @@ impl Owner for Cx<'_> {
                 }
                 _ => self.domain.fail_tx(&op, error.error),
             },
+            Some((flight, loan)) => self.internal_over(flight, loan, Err(error.error)),
             None => log_warn!(
                 &SOURCE,
                 Subsys::Cq,
@@ -472,15 +527,219 @@ impl Cx<'_> {
             return None;
         }
         let index = self.held.index_of(self.domain, ep, rail, from)?;
-        if self.held.route(ep, index).is_none_or(|route| !route.is_up) {
-            let route = Route {
-                rail,
-                place: from,
-                is_up: true,
-            };
-            self.held.set_route(ep, index as usize, Some(route));
+        match self.held.route(ep, index) {
+            Some(route) if route.is_heard => {}
+            Some(route) if route.is_up => route.is_heard = true,
+            _ => {
+                let route = Route {
+                    rail,
+                    place: from,
+                    is_up: true,
+                    is_heard: true,
+                };
+                self.held.set_route(ep, index as usize, Some(route));
+            }
         }
         Some(index)
+    }
+
+    /// Delivers a message that may be a note, as `Owner::took`.
+    #[cold]
+    fn took_note(
+        &mut self,
+        ep: usize,
+        rail: usize,
+        message: &Whole,
+        fill: &mut dyn FnMut(&IoVec),
+    ) -> bool {
+        let mut bytes = [0; note::LEN];
+        IoVec::with_bytes(&mut bytes, fill);
+        let what = Unsorted {
+            peer: Peer {
+                ep,
+                rail,
+                place: message.from,
+            },
+            what: message.what,
+            tag: message.tag,
+            data: message.data,
+        };
+        self.sort(&what, &bytes);
+        self.held.calls += 1;
+        true
+    }
+
+    /// As `took_note`, for a message that has arrived in pieces.
+    #[cold]
+    fn received_note(&mut self, entry: EntryId, done: &Completion) {
+        let Stage::Note(message) = core::mem::take(self.held.stage(entry)) else {
+            return;
+        };
+        let bytes = self.held.entries.take_own(entry);
+        let (ep, rail) = ep_and_rail(message.srx);
+        if !self.domain.eps.contains(ep) {
+            return;
+        }
+        let what = Unsorted {
+            peer: Peer {
+                ep,
+                rail,
+                place: message.from,
+            },
+            what: message.what,
+            tag: message.tag,
+            data: (done.flags & FI_REMOTE_CQ_DATA != 0).then_some(done.data),
+        };
+        self.sort(&what, &bytes);
+    }
+
+    /// Handles a message of the length of notes.
+    fn sort(&mut self, message: &Unsorted, bytes: &[u8]) {
+        let peer = message.peer;
+        let note = match Note::read(bytes) {
+            None => return self.deliver(message, bytes),
+            Some(note) => note,
+        };
+        if note.to != self.held.stripes.own {
+            log_warn!(
+                &SOURCE,
+                Subsys::EpData,
+                "a note for an endpoint that had this address before, or data that looks like one"
+            );
+            if !matches!(note.kind, Kind::Over(_)) {
+                self.held.stripes.refuse(peer, &note);
+            }
+            return;
+        }
+        match &note.kind {
+            Kind::Offer { len, via, lanes } => {
+                let lanes = self.lanes_of(&peer, *via, lanes);
+                self.offered(message, *len, &note, lanes);
+            }
+            Kind::Over(result) => {
+                let stripes = &mut self.held.stripes;
+                if stripes.complete_of(note.message, &peer, *result)
+                    && *result == Err(Error::CONNRESET)
+                    && let Some(known) = self.held.book.sender(peer.rail, peer.place)
+                {
+                    known.is_stale = true;
+                }
+            }
+            Kind::Ask => self.held.stripes.asked(peer, &note),
+        }
+    }
+
+    /// The rails over which this endpoint reads a message.
+    fn lanes_of(&mut self, peer: &Peer, via: usize, offered: &[note::Lane]) -> Vec<Lane> {
+        let mut lanes = vec![Lane::new(peer.rail, peer.place, offered[via])];
+        let known = self.held.book.at(peer.rail, peer.place);
+        let ways = known.map_or(&[][..], |known| &known.ways);
+        for (at, memory) in offered.iter().enumerate() {
+            let leads = |way: &&Way| {
+                way.part == usize::from(memory.part)
+                    && lanes.iter().all(|lane| lane.rail != way.rail)
+            };
+            let ways = ways.iter().filter(leads);
+            if at != via
+                && let Some(way) = ways.max_by_key(|way| way.is_near)
+            {
+                lanes.push(Lane::new(way.rail, way.place, *memory));
+            }
+        }
+        lanes
+    }
+
+    /// Matches an offer as the message that it stands for.
+    fn offered(&mut self, message: &Unsorted, len: u64, note: &Note, lanes: Vec<Lane>) {
+        let (envelope, is_known) = self.envelope(message, len);
+        let stripes = &mut self.held.stripes;
+        let number = stripes.offered(message.peer, note, lanes, envelope);
+        let envelope = Envelope {
+            note: OFFERED | number as u64,
+            ..envelope
+        };
+        let srx = self.domain.eps[message.peer.ep].srx;
+        match self.domain.srxs[srx].accept(&envelope) {
+            Some(recv) => self.held.stripes.begin(number, recv),
+            None => {
+                self.keep_stranger(message, &envelope, is_known);
+                self.domain.srxs[srx].keep(envelope, Bytes::There);
+            }
+        }
+    }
+
+    /// Delivers a message of the application whose bytes are here.
+    fn deliver(&mut self, message: &Unsorted, bytes: &[u8]) {
+        let (envelope, is_known) = self.envelope(message, bytes.len() as u64);
+        let ep = message.peer.ep;
+        let srx = self.domain.eps[ep].srx;
+        match self.domain.srxs[srx].accept(&envelope) {
+            Some(recv) => {
+                let part = bytes.len().min(recv.len);
+                recv.iov.fill(&bytes[..part]);
+                let sender = Sender {
+                    fi_addr: fi_addr_of(envelope.source),
+                    addr: None,
+                };
+                self.domain.received(ep, &recv, &envelope, &sender);
+            }
+            None => {
+                self.keep_stranger(message, &envelope, is_known);
+                let copy = |to: &mut Vec<u8>| to.extend_from_slice(bytes);
+                self.domain.srxs[srx].keep_whole(envelope, copy);
+            }
+        }
+    }
+
+    fn envelope(&mut self, message: &Unsorted, len: u64) -> (Envelope, bool) {
+        let Peer { ep, rail, place } = message.peer;
+        let known = self.source(ep, rail, place);
+        let envelope = Envelope {
+            what: message.what,
+            source: known.unwrap_or_else(new_source),
+            token: rail as u64,
+            ep,
+            tag: message.tag,
+            len,
+            data: message.data,
+            note: 0,
+        };
+        (envelope, known.is_some())
+    }
+
+    fn keep_stranger(&mut self, message: &Unsorted, envelope: &Envelope, is_known: bool) {
+        let Peer { ep, rail, place } = message.peer;
+        if !is_known {
+            self.held.strangers.push(Stranger {
+                number: number_of(ep, rail),
+                source: envelope.source,
+                who: Who::At(place),
+            });
+        }
+    }
+
+    /// An operation that is not the application's has ended.
+    #[cold]
+    fn internal_over(&mut self, flight: Flight, loan: Loan, result: Result<(), Error>) {
+        let stripes = &mut self.held.stripes;
+        match flight {
+            Flight::Of { .. } => {}
+            Flight::Note(offered) => {
+                stripes.put_back(loan);
+                if let (Some(message), Err(error)) = (offered, result) {
+                    stripes.complete(message, Err(error));
+                }
+            }
+            Flight::Slice {
+                number,
+                lane,
+                range,
+            } => {
+                drop(loan);
+                stripes.slice_over(number, lane, range, result);
+                stripes.todo.push_back(Todo::Read(number));
+            }
+        }
     }
 
     fn sender(&mut self, ep: usize, rail: usize, place: fi_addr_t) -> u64 {

@@ -6,6 +6,7 @@
 //! - `params`, `links`: the FI_LNX_ variables; `info`: the entries; `fabric`: the links of a fabric
 //! - `address`: names of endpoints; `book`: the addresses that they have on each rail
 //! - `rails`: the objects of the providers below; `held`: the messages that peers hold, as their calls find them
+//! - `stripes`, `lanes`, `note`: large messages over several rails
 //! - `domain`: calls from the engine; `post`: posted operations; `progress`: completions and arrivals
 
 mod address;
@@ -14,13 +15,16 @@ mod domain;
 mod fabric;
 mod held;
 mod info;
+mod lanes;
 mod links;
+mod note;
 mod params;
 mod parts;
 mod post;
 mod progress;
 mod rails;
 mod regions;
+mod stripes;
 
 use core::ffi::c_void;
 use std::sync::OnceLock;

@@ -15,8 +15,11 @@ base::params::variables! {
             "use the network for peers on the same host, too (default: no)";
         /// How a rail is selected: a prefix of `PER_PEER` or `PER_MSG`.
         selection: Option<String> = text(), "multi_rail_selection",
-            "the rail of a message: PER_PEER, one for each peer; PER_MSG is accepted and so far means the same, because messages \
-             over several rails would not keep their order (default: PER_PEER)";
+            "the rails of messages: PER_PEER, one for each peer; PER_MSG, the same for short messages, which keep their order, and \
+             all rails for long ones (default: PER_MSG)";
+        /// Messages from this size on go over all rails, with `PER_MSG`; 0: none.
+        stripe_size: usize = size(256 << 10), "stripe_size",
+            "bytes from which on a message goes over all rails that lead to its receiver, with PER_MSG (default: 262144; 0: none)";
         = ignored(Kind::Bool), "dump_stats",
             "accepted and ignored: print counters at the end";
     }
@@ -34,10 +37,18 @@ impl Params {
         Params::given()
     }
 
+    /// Bytes from which on a message goes over several rails; 0: none does.
+    pub fn striped(&self) -> usize {
+        match self.selection() {
+            Some(Selection::PerMessage) => self.stripe_size,
+            _ => 0,
+        }
+    }
+
     /// None if the variable names no policy. A prefix is enough; one of both names means `PER_MSG`, as upstream does.
     pub fn selection(&self) -> Option<Selection> {
         let Some(text) = self.selection.as_deref() else {
-            return Some(Selection::PerPeer);
+            return Some(Selection::PerMessage);
         };
         let begins = |name: &str| {
             let start = name.get(..text.len());
@@ -64,7 +75,7 @@ mod tests {
             };
             params.selection()
         };
-        assert_eq!(of(None), Some(Selection::PerPeer));
+        assert_eq!(of(None), Some(Selection::PerMessage));
         for text in ["PER_PEER", "per_p", "PER_PE"] {
             assert_eq!(of(Some(text)), Some(Selection::PerPeer), "{text}");
         }

@@ -59,9 +59,11 @@ impl Drains for Linked {
 
     /// The providers below wait only for operations whose completions nobody reads, and lnx reads all.
     fn owes(&self, ep: Option<usize>, _patient: bool) -> bool {
-        let promised =
-            |flight: &Flight| ep.is_none_or(|ep| ep == flight.op.ep()) && flight.op.is_promised();
-        self.held.ops.iter().any(promised)
+        let promised = |flight: &Flight| match flight {
+            Flight::Of { op, .. } => ep.is_none_or(|ep| ep == op.ep()) && op.is_promised(),
+            Flight::Note(_) | Flight::Slice { .. } => false,
+        };
+        self.held.stripes.owes(ep) || self.held.ops.iter().any(promised)
     }
 }
 

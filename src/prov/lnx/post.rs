@@ -92,6 +92,7 @@ impl Linked {
             rail,
             place,
             is_up: false,
+            is_heard: false,
         };
         self.held.set_route(port, at, Some(route));
         Ok(route)
@@ -121,7 +122,7 @@ impl Linked {
                 return Err(error);
             }
         };
-        let flight = Flight { op, dest: tx.dest };
+        let flight = Flight::Of { op, dest: tx.dest };
         let begun = self.held.ops.begin(below, Loan::Lent(lent, 0..len), flight);
         let failed = match begun {
             Ok(begun) => {
@@ -242,7 +243,7 @@ impl Linked {
             data: atomic.data,
             flags: (atomic.flags & PASSED).bits() | FI_COMPLETION | data,
         };
-        let flight = Flight {
+        let flight = Flight::Of {
             op,
             dest: atomic.dest,
         };
@@ -315,6 +316,12 @@ impl Posts for Linked {
         _context: u8,
     ) -> Result {
         let route = self.route(domain, port, dest as u64)?;
+        if tx.iov.remaining() >= self.stripe_size && self.may_stripe(port, tx) {
+            match self.offer(domain, port, route, tx, op) {
+                Err(Error::AGAIN) => self.poll(domain),
+                result => return result,
+            }
+        }
         let mut posted = self.call_below(domain, port, route, tx, op);
         if posted == Err(Error::AGAIN) {
             // The program may only repeat this call.

@@ -10,6 +10,8 @@ use sys::event::{BATCH, Ready};
 const OTHERS_EVERY: u32 = 8;
 /// A rail is busy until it has brought nothing this often in a row.
 const QUIET: u32 = 1024;
+/// While a peer reads a message, one poll in this many looks at the time.
+const ASK_EVERY: u32 = 1024;
 /// Polls at most before a thread sleeps.
 const MOST: usize = 64;
 
@@ -39,6 +41,12 @@ impl Linked {
         }
         if self.desk.has_aside() {
             self.take_aside(domain);
+        }
+        if !self.held.stripes.todo.is_empty() {
+            self.work(domain);
+        }
+        if self.held.stripes.next_ask.is_some() && self.polls.is_multiple_of(ASK_EVERY) {
+            self.ask(domain);
         }
     }
 
@@ -79,6 +87,8 @@ impl Linked {
                 is_idle &= !self.drive(domain, at);
             }
             self.take_aside(domain);
+            self.ask(domain);
+            is_idle &= self.held.stripes.todo.is_empty();
             if is_idle && self.may_sleep(domain) {
                 can_sleep = true;
                 break;

@@ -2,6 +2,7 @@
 //! The objects of the providers below: for each rail a domain with an address vector, for each endpoint an endpoint on
 //! every rail, which receives as a peer.
 
+use core::net::IpAddr;
 use std::ffi::OsString;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStringExt;
@@ -19,7 +20,7 @@ use client::layer::{Registrar, with_descriptors};
 use client::owner::{self, Desk, PeerRx};
 use client::{Av, AvAttr, Cq, CqAttr, Domain, Ep, Fabric, with_entry};
 use sync::Serialized;
-use sys::{addr, host};
+use sys::{addr, host, random};
 
 use super::SOURCE;
 
@@ -35,6 +36,8 @@ pub struct Rail {
     pub is_shm: bool,
     /// Part of this library, not loaded.
     pub is_ours: bool,
+    /// Large messages may be read over this rail, together with others: `stripes`.
+    pub stripes: bool,
 }
 
 /// An endpoint on one rail. The fields are in the order in which they are closed.
@@ -83,10 +86,11 @@ impl Rail {
         (entry.domain.threading, entry.domain.progress) =
             (FI_THREAD_DOMAIN.0, FI_PROGRESS_MANUAL.0);
         entry.domain.control_progress = FI_PROGRESS_MANUAL.0;
-        limit_accesses(&mut entry, above);
         // Each operation has its own flags.
         (entry.tx.op_flags, entry.rx.op_flags) = Default::default();
         let is_ours = entry.made.take().is_none();
+        let stripes = is_ours && !is_shm(&entry) && entry.caps.contains(READS);
+        limit_accesses(&mut entry, above, stripes);
         let opened = with_entry(&entry, |info| {
             let fabric = Fabric::open(info)?;
             let domain = Domain::open_serialized(&fabric, info, serialized)?;
@@ -117,10 +121,11 @@ impl Rail {
         Ok(Rail {
             wake: wake.ok(),
             av: Av::open(&domain, &AvAttr::default())?,
-            registrar,
             domain,
             fabric,
             is_shm: is_shm(&entry),
+            stripes: stripes && !registrar.wants_local(),
+            registrar,
             is_ours,
             entry,
         })
@@ -136,7 +141,7 @@ impl Rail {
     ) -> Result<RailEp> {
         let cq = owner::open_cq(&self.domain, desk, number)?;
         let mut entry = self.entry.clone();
-        limit_accesses(&mut entry, above);
+        limit_accesses(&mut entry, above, self.stripes);
         if let Some(part) = name.and_then(|name| self.part_of(name)) {
             entry.src_addr = Some(part.bytes.clone());
         }
@@ -164,6 +169,20 @@ impl Rail {
     pub fn may_sleep(&self) -> bool {
         let again = |wake: &Arc<Cq>| self.fabric.trywait(&[&**wake]) == Err(Error::AGAIN);
         !self.wake.as_ref().is_some_and(again)
+    }
+
+    /// Whether the part of a name is in the subnet of this rail.
+    pub fn is_near(&self, part: &Part) -> bool {
+        let subnet = str::from_utf8(self.fabric_name()).ok();
+        let subnet = subnet.and_then(|subnet| subnet.split_once('/'));
+        let there = addr::from_bytes(&part.bytes);
+        let (Some((base, bits)), Some(there)) = (subnet, there) else {
+            return part.fabric == self.fabric_name();
+        };
+        match (base.parse(), bits.parse()) {
+            (Ok(base), Ok(bits)) => shares_prefix(base, there.ip(), bits),
+            _ => false,
+        }
     }
 
     fn fabric_name(&self) -> &[u8] {
@@ -209,13 +228,30 @@ impl Rail {
     }
 }
 
+fn nonce() -> u32 {
+    let bytes = random::unpredictable().unwrap_or_default();
+    bytes
+        .first_chunk()
+        .map_or(0, |bytes| u32::from_ne_bytes(*bytes))
+}
+
 /// The name of an endpoint.
 pub fn name(rails: &[Rail], eps: &[RailEp], here: &Here) -> Result<Addr> {
     let named = rails.iter().zip(eps);
     let parts: Result<Vec<Part>> = named
         .map(|(rail, rail_ep)| Ok(rail.part(rail_ep.ep.name()?)))
         .collect();
-    Ok(Addr::new(&here.shown, parts?, here.origin))
+    Ok(Addr::new(&here.shown, parts?, here.origin, here.nonce))
+}
+
+/// Whether two addresses have the first `bits` bits in common.
+fn shares_prefix(one: IpAddr, other: IpAddr, bits: u32) -> bool {
+    let differ = match (one, other) {
+        (IpAddr::V4(one), IpAddr::V4(other)) => (one.to_bits() ^ other.to_bits()).leading_zeros(),
+        (IpAddr::V6(one), IpAddr::V6(other)) => (one.to_bits() ^ other.to_bits()).leading_zeros(),
+        _ => return false,
+    };
+    differ >= bits
 }
 
 /// Names the endpoints of the rails. One that the name does not have keeps its own.
@@ -230,19 +266,23 @@ pub fn set_name(rails: &[Rail], eps: &[RailEp], addr: &Addr) -> Result {
     result
 }
 
-/// Leaves out accesses to memory that the application does not make, or does not permit.
-fn limit_accesses(entry: &mut Info, above: &Info) {
+/// Leaves out accesses to memory that the application does not make, or does not permit, but for those of this provider.
+fn limit_accesses(entry: &mut Info, above: &Info, stripes: bool) {
+    let own = if stripes { READS } else { Caps::empty() };
     for (caps, wanted) in [
         (&mut entry.caps, above.caps),
         (&mut entry.tx.caps, above.tx.caps),
         (&mut entry.rx.caps, above.rx.caps),
     ] {
-        *caps = *caps & !ACCESSES | *caps & wanted & ACCESSES;
+        *caps = *caps & !ACCESSES | *caps & (wanted | own) & ACCESSES;
     }
 }
 
 /// The capabilities that decide which accesses to memory an endpoint makes and permits.
 const ACCESSES: Caps = flags!(Caps: RMA | ATOMIC | READ | WRITE | REMOTE_READ | REMOTE_WRITE);
+
+/// What reads of large messages need.
+const READS: Caps = flags!(Caps: RMA | READ | REMOTE_READ);
 
 /// Where this process is.
 pub struct Here {
@@ -252,6 +292,8 @@ pub struct Here {
     origin: Option<Origin>,
     /// Shared memory is of this library.
     is_ours: bool,
+    /// A random number, for the names of the domain's endpoints.
+    pub nonce: u32,
 }
 
 impl Here {
@@ -281,6 +323,7 @@ impl Here {
             host,
             origin,
             is_ours,
+            nonce: nonce(),
         }
     }
 

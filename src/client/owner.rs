@@ -30,7 +30,7 @@ use super::{ERR_DATA, status, string};
 use abi::*;
 use base::{Error, IoVec, Result};
 use object::ops::transfer::What;
-use object::peer::{DirectCalls, DirectOps, Whole};
+use object::peer::{DirectCalls, DirectOps, Loss, Whole};
 use object::slots;
 
 /// A message at a peer, for which the owner may have a receive.
@@ -63,8 +63,9 @@ pub trait Owner {
     /// Delivers a message at the context `srx` that has arrived as a whole, if there is a plain receive for it, which
     /// `fill` fills. Returns false without effect otherwise; `arrived` follows then.
     fn took(&mut self, srx: usize, message: &Whole, fill: &mut dyn FnMut(&IoVec)) -> bool;
-    /// A peer is gone or silent: receives at the context `srx` that name it will not be filled.
-    fn lost(&mut self, srx: usize, from: fi_addr_t, error: Error);
+    /// The connection of the context `srx` to a peer has ended. If the peer is silent, receives that name it will not be
+    /// filled.
+    fn lost(&mut self, srx: usize, from: fi_addr_t, loss: Loss);
     /// Whether a receive at the context `srx` names this peer.
     fn awaits(&mut self, srx: usize, from: fi_addr_t) -> bool;
     /// The message of this entry waits until a receive is posted. `data` is its remote CQ data.
@@ -87,7 +88,7 @@ pub trait Owner {
 pub enum Report {
     Done(usize, Completion),
     Failed(usize, CqError),
-    Lost(usize, fi_addr_t, Error),
+    Lost(usize, fi_addr_t, Loss),
 }
 
 /// The place where the calls of peers find the state of their owner. Only its owner can enter it; `Posts` are the
@@ -211,7 +212,7 @@ impl Owner for Nobody {
     fn took(&mut self, _: usize, _: &Whole, _: &mut dyn FnMut(&IoVec)) -> bool {
         match *self {}
     }
-    fn lost(&mut self, _: usize, _: fi_addr_t, _: Error) {}
+    fn lost(&mut self, _: usize, _: fi_addr_t, _: Loss) {}
     fn awaits(&mut self, _: usize, _: fi_addr_t) -> bool {
         match *self {}
     }
@@ -507,12 +508,12 @@ static SRX_OPS: DirectOps = DirectOps::new(
 
 /// # Safety
 /// `DirectCalls`.
-unsafe fn lost(srx: *mut fid_peer_srx, from: fi_addr_t, error: Error) {
+unsafe fn lost(srx: *mut fid_peer_srx, from: fi_addr_t, loss: Loss) {
     // SAFETY: the caller's promise: a context of this owner.
     let exported = unsafe { &*srx.cast::<ExportedSrx>() };
     let (post, number) = (&exported.post, exported.number);
-    if post.with(|owner| owner.lost(number, from, error)).is_none() {
-        post.put_aside(Report::Lost(number, from, error));
+    if post.with(|owner| owner.lost(number, from, loss)).is_none() {
+        post.put_aside(Report::Lost(number, from, loss));
     }
 }
 

@@ -96,6 +96,14 @@ impl PeerCq {
     }
 }
 
+/// The end of the connection to a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loss {
+    pub error: Error,
+    /// The peer's host is silent. Otherwise the peer may connect again.
+    pub is_silent: bool,
+}
+
 /// `struct fi_ops_srx_owner` of an owner that is part of this library, with a call that others do not have. Its size
 /// and its mark distinguish it.
 #[repr(C)]
@@ -112,8 +120,8 @@ const _: () = assert!(size_of::<DirectOps>() < size_of::<fi_ops_wr>());
 #[derive(Clone, Copy)]
 pub struct DirectCalls {
     pub deliver: Deliver,
-    /// A peer is gone or silent: receives that name it will not be filled.
-    pub lost: unsafe fn(srx: *mut fid_peer_srx, from: fi_addr_t, error: Error),
+    /// The connection to a peer has ended.
+    pub lost: unsafe fn(srx: *mut fid_peer_srx, from: fi_addr_t, loss: Loss),
     /// Whether a receive names this peer.
     pub awaits: unsafe fn(srx: *mut fid_peer_srx, from: fi_addr_t) -> bool,
 }
@@ -259,12 +267,12 @@ impl PeerSrx {
         unsafe { deliver(self.srx, message, &mut call) }
     }
 
-    /// Tells an owner of this library that a peer is gone or silent.
+    /// Tells an owner of this library that the connection to a peer has ended.
     #[cold]
-    pub fn lost(&self, from: fi_addr_t, error: Error) {
+    pub fn lost(&self, from: fi_addr_t, loss: Loss) {
         if let Some(direct) = self.direct {
             // SAFETY: as in `deliver`.
-            unsafe { (direct.lost)(self.srx, from, error) };
+            unsafe { (direct.lost)(self.srx, from, loss) };
         }
     }
 

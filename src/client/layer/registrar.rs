@@ -53,6 +53,14 @@ impl Registrar {
         }
     }
 
+    /// Returns a registrar with a sequence of keys of its own, from this one on.
+    pub fn with_keys_from(self, first: u64) -> Registrar {
+        Registrar {
+            keys: Arc::new(AtomicU64::new(first)),
+            ..self
+        }
+    }
+
     /// Returns a registrar for operations of one endpoint, if regions belong to endpoints. The endpoint stays open as
     /// long as one of its regions: shut it down, and take the completions, before it is closed.
     pub fn of_endpoint(&self, ep: &Arc<Ep>) -> Registrar {

@@ -54,8 +54,8 @@ impl Owner for Fake {
         true
     }
 
-    fn lost(&mut self, srx: usize, from: fi_addr_t, error: Error) {
-        self.said.push(format!("lost {srx} {from} {error}"));
+    fn lost(&mut self, srx: usize, from: fi_addr_t, loss: Loss) {
+        self.said.push(format!("lost {srx} {from} {}", loss.error));
     }
 
     fn awaits(&mut self, _: usize, from: fi_addr_t) -> bool {
@@ -225,7 +225,11 @@ fn what_comes_from_outside_is_kept_aside() {
                 // SAFETY: as a peer calls.
                 unsafe {
                     assert_eq!(arrive(raw(exported), 1, 1).0, -FI_EAGAIN);
-                    lost(raw(exported), 3, Error::CONNRESET);
+                    let loss = Loss {
+                        error: Error::CONNRESET,
+                        is_silent: false,
+                    };
+                    lost(raw(exported), 3, loss);
                     assert!(!awaits(raw(exported), 3));
                 }
             });

@@ -14,6 +14,7 @@ use base::{Caps, CompFlags, Error, OpFlags};
 
 use object::ops::cq::CqErr;
 use object::ops::transfer::What;
+use object::peer::Loss;
 use sync::stats::{Count, EpStats, Tally};
 
 use super::{CqState, DomainState};
@@ -392,14 +393,27 @@ impl<A: Address> DomainState<A> {
     #[cold]
     pub fn fail_receives_from(&mut self, ep: usize, fi_addr: u64, error: Error) {
         for (ep, srx) in self.own_queues(ep) {
-            if let Some(arrivals) = &self.srxs[srx].arrivals {
-                arrivals
-                    .owner
-                    .lost(self.named(&self.eps[ep], fi_addr), error);
-            }
+            let is_silent = true;
+            self.tell_loss(ep, srx, fi_addr, Loss { error, is_silent });
             for (recv, what) in self.srxs[srx].drain_posted_from(fi_addr) {
                 self.receive_failed(ep, &recv, what, error);
             }
+        }
+    }
+
+    /// A connection to a peer has ended. If receives belong to another provider, that may wait for the peer.
+    #[cold]
+    pub fn connection_ended(&mut self, ep: usize, fi_addr: u64, error: Error) {
+        for (ep, srx) in self.own_queues(ep) {
+            let is_silent = false;
+            self.tell_loss(ep, srx, fi_addr, Loss { error, is_silent });
+        }
+    }
+
+    fn tell_loss(&self, ep: usize, srx: usize, fi_addr: u64, loss: Loss) {
+        if let Some(arrivals) = &self.srxs[srx].arrivals {
+            let name = self.named(&self.eps[ep], fi_addr);
+            arrivals.owner.lost(name, loss);
         }
     }
 

@@ -12,6 +12,7 @@ use super::book::Way;
 use super::fabric::Links;
 use super::held::{Cx, Flight, Held, State};
 use super::info::Limits;
+use super::note;
 use super::rails::{self, Here, Rail, RailEp, number_of};
 use super::regions::Regions;
 use super::stripes::{OFFERED, Stripes};
@@ -19,7 +20,7 @@ use abi::*;
 use base::info::Info;
 use base::log::{Source, Subsys, log_warn};
 use base::{Caps, Error, Result};
-use client::layer::{self, Operations};
+use client::layer::{self, Operations, Pool};
 use client::owner::{Desk, EntryId};
 use client::with_entry;
 use engine::clock::Monotonic;
@@ -238,13 +239,14 @@ impl Transport for Linked {
         }
         let here = Here::new(&rails);
         let face = rails.iter().find(|rail| rail.stripes).or(rails.first());
-        let face = face.ok_or(Error::NODATA)?;
+        let face = face.ok_or(Error::NODATA)?.registrar.clone();
+        let notes = Pool::new(face, note::LEN, FI_SEND, NOTES);
         let first = link.rails.first().ok_or(Error::NODATA)?;
         let ops = with_entry(first, |info| Ok(Operations::new(info)))?;
         Ok(Linked {
             eps: Endpoints::default(),
             regions: Regions::default(),
-            held: Held::new(ops, rails.len(), Stripes::new(here.nonce, &face.registrar)),
+            held: Held::new(ops, rails.len(), Stripes::new(here.nonce), notes),
             desk: Desk::new(),
             reactor,
             here,
@@ -448,6 +450,8 @@ impl Transport for Linked {
     }
 }
 
+/// Notes on the way at most.
+const NOTES: usize = 1 << 16;
 /// Removed addresses that are kept.
 const RETIRED: usize = 256;
 

@@ -10,20 +10,20 @@ use super::address::Addr;
 use super::book::{Book, Way};
 use super::note::{self, Kind, Note};
 use super::rails::{ep_and_rail, number_of};
-use super::stripes::{Lane, OFFERED, Peer, Stripes, Todo};
+use super::stripes::{Lane, OFFERED, Peer, Stripes};
 use abi::{
     FI_ADDR_NOTAVAIL, FI_ADDR_UNSPEC, FI_REMOTE_CQ_DATA, FI_REMOTE_WRITE, FI_RMA, fi_addr_t,
 };
 use base::log::{Subsys, log_warn};
 use base::{CompFlags, Error, IoVec, OpFlags};
-use client::layer::{Loan, Operations};
+use client::layer::{Loan, Operations, Pool};
 use client::owner::{Answer, Arriving, Entries, EntryId, Owner};
 use client::{Completion, CqError};
 use engine::domain_state::{DomainState, Sender, TxOp};
 use engine::srx::{Bytes, Envelope, MessageInfo, RecvOp};
 use engine::strangers::{fi_addr_of, new_source};
 use object::ops::transfer::What;
-use object::peer::Whole;
+use object::peer::{Loss, Whole};
 
 use super::SOURCE;
 
@@ -42,6 +42,10 @@ pub struct Held {
     /// Senders of queued messages that are in no vector.
     strangers: Vec<Stranger>,
     pub stripes: Stripes,
+    /// Memory of notes that are sent.
+    pub notes: Pool,
+    /// The contexts at which messages arrive that may be notes; others of theirs wait.
+    unsorted: Vec<usize>,
     /// Number of calls of peers, to see whether a poll has brought anything.
     pub calls: u64,
 }
@@ -71,7 +75,7 @@ enum Stage {
 pub enum Flight {
     /// An operation of the application, to this destination.
     Of { op: TxOp, dest: u64 },
-    /// A note; the number of the message that it offers.
+    /// A note; the number of the message that fails with it.
     Note(Option<u64>),
     /// A slice of an incoming message: `Stripes`.
     Slice {
@@ -131,7 +135,7 @@ pub struct Cx<'a> {
 }
 
 impl Held {
-    pub fn new(ops: Operations<Flight>, rails: usize, stripes: Stripes) -> Held {
+    pub fn new(ops: Operations<Flight>, rails: usize, stripes: Stripes, notes: Pool) -> Held {
         Held {
             entries: Entries::default(),
             ops,
@@ -141,6 +145,8 @@ impl Held {
             stages: Vec::new(),
             strangers: Vec::new(),
             stripes,
+            notes,
+            unsorted: Vec::new(),
             calls: 0,
         }
     }
@@ -307,7 +313,11 @@ impl Owner for Cx<'_> {
         if !self.domain.may_receive(ep) {
             return Answer::Refused(Error::AGAIN);
         }
+        if self.held.unsorted.contains(&message.srx) {
+            return Answer::Refused(Error::AGAIN);
+        }
         if message.len == note::LEN && message.from != FI_ADDR_UNSPEC {
+            self.held.unsorted.push(message.srx);
             let context = RECEIVE | NOTE | entry.0;
             let flags = OpFlags::COMPLETION;
             self.held.entries.fill_own(entry, note::LEN, flags, context);
@@ -350,6 +360,9 @@ impl Owner for Cx<'_> {
         if !self.domain.eps.contains(ep) || !self.domain.may_receive(ep) {
             return false;
         }
+        if self.held.unsorted.contains(&srx) {
+            return false;
+        }
         if message.len == note::LEN as u64 && message.from != FI_ADDR_UNSPEC {
             return self.took_note(ep, rail, message, fill);
         }
@@ -374,12 +387,19 @@ impl Owner for Cx<'_> {
     }
 
     #[cold]
-    fn lost(&mut self, srx: usize, from: fi_addr_t, error: Error) {
+    fn lost(&mut self, srx: usize, from: fi_addr_t, loss: Loss) {
         let (ep, rail) = ep_and_rail(srx);
-        if self.domain.eps.contains(ep)
+        let peer = Peer {
+            ep,
+            rail,
+            place: from,
+        };
+        self.held.stripes.fail(&peer, loss.error);
+        if loss.is_silent
+            && self.domain.eps.contains(ep)
             && let Some(index) = self.held.index_of(self.domain, ep, rail, from)
         {
-            self.domain.fail_receives_from(ep, index, error);
+            self.domain.fail_receives_from(ep, index, loss.error);
         }
     }
 
@@ -406,8 +426,8 @@ impl Owner for Cx<'_> {
     fn freed(&mut self, entry: EntryId) {
         match core::mem::take(self.held.stage(entry)) {
             Stage::Free => {}
-            // The peer has lost it, or it was handled.
-            Stage::Note(_) => {}
+            // The peer has lost it.
+            Stage::Note(message) => self.held.unsorted.retain(|&srx| srx != message.srx),
             Stage::Arrived(_) => self.held.forget(entry),
             Stage::Queued { number } => {
                 self.held.forget(entry);
@@ -576,6 +596,7 @@ impl Cx<'_> {
             return;
         };
         let bytes = self.held.entries.take_own(entry);
+        self.held.unsorted.retain(|&srx| srx != message.srx);
         let (ep, rail) = ep_and_rail(message.srx);
         if !self.domain.eps.contains(ep) {
             return;
@@ -724,9 +745,11 @@ impl Cx<'_> {
         let stripes = &mut self.held.stripes;
         match flight {
             Flight::Of { .. } => {}
-            Flight::Note(offered) => {
-                stripes.put_back(loan);
-                if let (Some(message), Err(error)) = (offered, result) {
+            Flight::Note(about) => {
+                if let Loan::Slot(slot, _) = loan {
+                    self.held.notes.put(slot);
+                }
+                if let (Some(message), Err(error)) = (about, result) {
                     stripes.complete(message, Err(error));
                 }
             }
@@ -737,7 +760,7 @@ impl Cx<'_> {
             } => {
                 drop(loan);
                 stripes.slice_over(number, lane, range, result);
-                stripes.todo.push_back(Todo::Read(number));
+                stripes.go_on(number);
             }
         }
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Offers of large messages, and reads of those of peers: the calls to the rails for `stripes`.
 
+use std::ffi::CString;
+
 use super::domain::Linked;
 use super::held::{Cx, Flight, Route, State};
 use super::note::{self, Kind, LANES, Note};
@@ -59,7 +61,7 @@ impl Linked {
         let lent = Lent::unregistered(tx.iov.take());
         let exposed: Result<Vec<_>> = rails
             .iter()
-            .map(|&rail| lent.expose(&self.rails[rail].registrar, FI_REMOTE_READ))
+            .map(|&rail| lent.expose(&self.rails[rail].exposing, FI_REMOTE_READ))
             .collect();
         let exposed = match exposed {
             Ok(exposed) => exposed,
@@ -113,19 +115,20 @@ impl Linked {
         Ok(())
     }
 
-    /// Sends a note. `offered`: the message that it offers.
+    /// Sends a note. `about`: the message that fails with it.
     fn tell(
         &mut self,
         domain: &mut State,
         to: Peer,
         note: &Note,
         (tag, data): (Option<u64>, Option<u64>),
-        offered: Option<u64>,
+        about: Option<u64>,
     ) -> Result {
         let endpoint = self.eps.get(to.ep).ok_or(Error::INVAL)?;
         let below = &endpoint.rails[to.rail].ep;
-        let slot = self.held.stripes.note(note)?;
-        let flight = Flight::Note(offered);
+        let mut slot = self.held.notes.take()?;
+        note.write(slot.bytes_mut());
+        let flight = Flight::Note(about);
         let begun = self
             .held
             .ops
@@ -150,7 +153,9 @@ impl Linked {
             Err(failed) => failed,
         };
         let Failed { error, loan, .. } = failed;
-        self.held.stripes.put_back(loan);
+        if let Loan::Slot(slot, _) = loan {
+            self.held.notes.put(slot);
+        }
         Err(error)
     }
 
@@ -160,21 +165,22 @@ impl Linked {
         let mut later = Vec::new();
         while let Some(todo) = self.held.stripes.todo.pop_front() {
             match todo {
-                Todo::Read(number) => {
-                    if !self.read_on(domain, number) {
+                Todo::Read(ref peer) => {
+                    if !self.read_on(domain, peer) {
                         later.push(todo);
                     }
                 }
                 Todo::Complete(outgoing, result) => {
-                    let op = outgoing.op;
+                    let (op, to) = (outgoing.op, outgoing.to);
                     drop(outgoing.into_memory());
                     match result {
                         Ok(()) => domain.complete_tx(&op),
-                        Err(error) => domain.fail_tx(&op, error),
+                        Err(error) => self.fail(domain, &op, &to, error),
                     }
                 }
                 Todo::Tell(peer, note) => {
-                    let told = self.tell(domain, peer, &note, (None, None), None);
+                    let about = (note.kind == Kind::Ask).then_some(note.message);
+                    let told = self.tell(domain, peer, &note, (None, None), about);
                     match told {
                         Err(Error::AGAIN) => later.push(Todo::Tell(peer, note)),
                         // The message that a question is about will not be read.
@@ -190,9 +196,19 @@ impl Linked {
         self.held.stripes.todo.extend(later);
     }
 
-    /// Reads more of a message. Returns false if a rail has no room now.
-    fn read_on(&mut self, domain: &mut State, number: usize) -> bool {
-        while let Some(slice) = self.held.stripes.next_slice(number) {
+    fn fail(&self, domain: &mut State, op: &TxOp, to: &Peer, error: Error) {
+        let known = self.held.book.at(to.rail, to.place);
+        let why = known.filter(|_| error == Error::CONNRESET);
+        let why = why.and_then(|known| CString::new(format!("{} ended", known.addr)).ok());
+        match why {
+            Some(why) => domain.fail_tx_because(op, error, error.code(), why.into()),
+            None => domain.fail_tx(op, error),
+        }
+    }
+
+    /// Reads more of a peer's messages. Returns false if a rail has no room now.
+    fn read_on(&mut self, domain: &mut State, peer: &Peer) -> bool {
+        while let Some((number, slice)) = self.held.stripes.next_slice(peer) {
             let (lane, range) = (slice.lane, slice.range.clone());
             if let Err(error) = self.read(domain, number, slice) {
                 self.held
@@ -203,7 +219,7 @@ impl Linked {
                 }
             }
         }
-        if let Some(over) = self.held.stripes.end(number) {
+        while let Some(over) = self.held.stripes.end(peer) {
             let (ep, what) = (over.envelope.ep, over.envelope.what);
             match over.result {
                 Ok(()) => {

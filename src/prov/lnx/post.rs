@@ -317,10 +317,12 @@ impl Posts for Linked {
     ) -> Result {
         let route = self.route(domain, port, dest as u64)?;
         if tx.iov.remaining() >= self.stripe_size && self.may_stripe(port, tx) {
-            match self.offer(domain, port, route, tx, op) {
-                Err(Error::AGAIN) => self.poll(domain),
-                result => return result,
+            let offered = self.offer(domain, port, route, tx, op);
+            if offered == Err(Error::AGAIN) {
+                self.poll(domain);
+                return self.offer(domain, port, route, tx, op);
             }
+            return offered;
         }
         let mut posted = self.call_below(domain, port, route, tx, op);
         if posted == Err(Error::AGAIN) {

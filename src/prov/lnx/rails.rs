@@ -30,6 +30,8 @@ pub struct Rail {
     wake: Option<Arc<Cq>>,
     pub av: Arc<Av>,
     pub registrar: Registrar,
+    /// For the memory of messages that peers read.
+    pub exposing: Registrar,
     domain: Arc<Domain>,
     fabric: Arc<Fabric>,
     entry: Info,
@@ -125,6 +127,8 @@ impl Rail {
             fabric,
             is_shm: is_shm(&entry),
             stripes: stripes && !registrar.wants_local(),
+            // The provider below uses the keys of the other one.
+            exposing: registrar.clone().with_keys_from(KEYS),
             registrar,
             is_ours,
             entry,
@@ -139,10 +143,11 @@ impl Rail {
         above: &Info,
         name: Option<&Addr>,
     ) -> Result<RailEp> {
+        let (_, at) = ep_and_rail(number);
         let cq = owner::open_cq(&self.domain, desk, number)?;
         let mut entry = self.entry.clone();
         limit_accesses(&mut entry, above, self.stripes);
-        if let Some(part) = name.and_then(|name| self.part_of(name)) {
+        if let Some(part) = name.and_then(|name| self.part_of(at, name)) {
             entry.src_addr = Some(part.bytes.clone());
         }
         let (rx, ep) = with_entry(&entry, |info| {
@@ -214,9 +219,12 @@ impl Rail {
         }
     }
 
-    /// The part of a name that belongs to this rail.
-    fn part_of<'a>(&self, addr: &'a Addr) -> Option<&'a Part> {
-        addr.name().parts.iter().find(|part| self.leads_to(part))
+    /// The part of a name that belongs to this rail, which is the one with the number `at`.
+    fn part_of<'a>(&self, at: usize, addr: &'a Addr) -> Option<&'a Part> {
+        let parts = &addr.name().parts;
+        let leads = |part: &&Part| self.leads_to(part);
+        let own = parts.get(at).filter(leads);
+        own.or_else(|| parts.iter().find(leads))
     }
 
     fn part(&self, bytes: Vec<u8>) -> Part {
@@ -257,8 +265,8 @@ fn shares_prefix(one: IpAddr, other: IpAddr, bits: u32) -> bool {
 /// Names the endpoints of the rails. One that the name does not have keeps its own.
 pub fn set_name(rails: &[Rail], eps: &[RailEp], addr: &Addr) -> Result {
     let mut result = Err(Error::INVAL);
-    for (rail, rail_ep) in rails.iter().zip(eps) {
-        if let Some(part) = rail.part_of(addr) {
+    for (at, (rail, rail_ep)) in rails.iter().zip(eps).enumerate() {
+        if let Some(part) = rail.part_of(at, addr) {
             rail_ep.ep.set_name(&part.bytes)?;
             result = Ok(());
         }
@@ -280,6 +288,9 @@ fn limit_accesses(entry: &mut Info, above: &Info, stripes: bool) {
 
 /// The capabilities that decide which accesses to memory an endpoint makes and permits.
 const ACCESSES: Caps = flags!(Caps: RMA | ATOMIC | READ | WRITE | REMOTE_READ | REMOTE_WRITE);
+
+/// The first key of memory that peers read. Applications choose small ones.
+const KEYS: u64 = 1 << 48;
 
 /// What reads of large messages need.
 const READS: Caps = flags!(Caps: RMA | READ | REMOTE_READ);

@@ -7,7 +7,7 @@
 
 use core::ops::Range;
 use core::time::Duration;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use slab::Slab;
 use super::note::{self, Kind, Note};
 use abi::fi_addr_t;
 use base::{Error, IoVec, Result};
-use client::layer::{Exposed, Lent, Loan, Pool, Registrar, Slot};
+use client::layer::{Exposed, Lent};
 use engine::domain_state::TxOp;
 use engine::srx::{Envelope, RecvOp};
 
@@ -28,11 +28,9 @@ pub const PATIENCE: Duration = Duration::from_secs(1);
 const DEPTH: usize = 2;
 /// Bytes of a slice, at least and at most.
 const SLICE: Range<usize> = 64 << 10..1 << 20;
-/// Notes on the way at most.
-const NOTES: usize = 1024;
 
 /// One endpoint of a peer, as it is reached over one rail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Peer {
     pub ep: usize,
     pub rail: usize,
@@ -42,9 +40,10 @@ pub struct Peer {
 pub struct Stripes {
     /// The random number in the names of this domain's endpoints.
     pub own: u32,
-    pool: Pool,
     outgoing: Slab<Outgoing>,
     incoming: Slab<Incoming>,
+    /// The messages of each peer that are being read. They end in this order.
+    reading: HashMap<Peer, VecDeque<usize>>,
     /// Distinguishes the messages that have the same place one after the other.
     count: u32,
     pub todo: VecDeque<Todo>,
@@ -54,8 +53,8 @@ pub struct Stripes {
 
 /// What calls of the peers have left to do.
 pub enum Todo {
-    /// Go on with this incoming message.
-    Read(usize),
+    /// Go on with the messages of this peer.
+    Read(Peer),
     Tell(Peer, Note),
     /// Close the regions of a message, and then complete it.
     Complete(Box<Outgoing>, Result),
@@ -64,7 +63,7 @@ pub enum Todo {
 /// A message of this side, which its receiver reads.
 pub struct Outgoing {
     pub op: TxOp,
-    to: Peer,
+    pub to: Peer,
     /// The random number in the receiver's name.
     nonce: u32,
     count: u32,
@@ -136,28 +135,15 @@ pub struct Over {
 }
 
 impl Stripes {
-    pub fn new(own: u32, registrar: &Registrar) -> Stripes {
+    pub fn new(own: u32) -> Stripes {
         Stripes {
             own,
-            pool: Pool::new(registrar.clone(), note::LEN, abi::FI_SEND, NOTES),
             outgoing: Slab::new(),
             incoming: Slab::new(),
+            reading: HashMap::new(),
             count: 0,
             todo: VecDeque::new(),
             next_ask: None,
-        }
-    }
-
-    pub fn note(&mut self, note: &Note) -> Result<Slot> {
-        let mut slot = self.pool.take()?;
-        note.write(slot.bytes_mut());
-        Ok(slot)
-    }
-
-    /// A note has been sent, or will not be.
-    pub fn put_back(&mut self, loan: Loan) {
-        if let Loan::Slot(slot, _) = loan {
-            self.pool.put(slot);
         }
     }
 
@@ -205,6 +191,17 @@ impl Stripes {
             self.complete(message, result);
         }
         is_its
+    }
+
+    /// The connection to a peer has ended, over which messages were offered.
+    pub fn fail(&mut self, peer: &Peer, error: Error) {
+        let offered = self.outgoing.iter();
+        let offered = offered.filter(|(_, outgoing)| outgoing.to == *peer);
+        let failed: Vec<usize> = offered.map(|(place, _)| place).collect();
+        for place in failed {
+            let outgoing = Box::new(self.outgoing.remove(place));
+            self.todo.push_back(Todo::Complete(outgoing, Err(error)));
+        }
     }
 
     /// Takes a message that was not offered after all.
@@ -297,7 +294,9 @@ impl Stripes {
             again: Vec::new(),
             error: None,
         });
-        self.todo.push_back(Todo::Read(number));
+        let queue = self.reading.entry(incoming.from).or_default();
+        queue.push_back(number);
+        self.todo.push_back(Todo::Read(incoming.from));
     }
 
     /// The memory that is read over a lane.
@@ -305,8 +304,18 @@ impl Stripes {
         self.incoming.get(number)?.lanes.get(lane)
     }
 
-    /// The next slice to read, if a lane has time for it.
-    pub fn next_slice(&mut self, number: usize) -> Option<Slice> {
+    /// The next slice to read from a peer, with the number of its message, if a lane has time for it.
+    pub fn next_slice(&mut self, peer: &Peer) -> Option<(usize, Slice)> {
+        let queue = self.reading.get(peer)?;
+        let is_left = |&&number: &&usize| {
+            let incoming = self.incoming.get(number);
+            incoming.is_some_and(Incoming::has_slices)
+        };
+        let number = *queue.iter().find(is_left)?;
+        Some((number, self.slice_of(number)?))
+    }
+
+    fn slice_of(&mut self, number: usize) -> Option<Slice> {
         let Incoming { lanes, reading, .. } = self.incoming.get_mut(number)?;
         let reading = reading.as_mut().filter(|reading| reading.error.is_none())?;
         let usable = lanes.iter().enumerate();
@@ -329,7 +338,7 @@ impl Stripes {
         })
     }
 
-    /// A slice was read. On FI_EAGAIN it is read later, on another error over another lane.
+    /// A slice was read, or not. On FI_EAGAIN it is read later, on another error over another lane.
     pub fn slice_over(&mut self, number: usize, lane: usize, range: Range<usize>, result: Result) {
         let Some(Incoming { lanes, reading, .. }) = self.incoming.get_mut(number) else {
             return;
@@ -347,8 +356,17 @@ impl Stripes {
         }
     }
 
-    /// Ends a message that was read, or cannot be read any further, and tells the sender.
-    pub fn end(&mut self, number: usize) -> Option<Over> {
+    /// A message has to be read on, or is over.
+    pub fn go_on(&mut self, number: usize) {
+        if let Some(incoming) = self.incoming.get(number) {
+            self.todo.push_back(Todo::Read(incoming.from));
+        }
+    }
+
+    /// Ends the peer's first message if that was read, or cannot be read any further, and tells the sender.
+    pub fn end(&mut self, peer: &Peer) -> Option<Over> {
+        let queue = self.reading.get_mut(peer)?;
+        let number = *queue.front()?;
         let incoming = self.incoming.get(number)?;
         let reading = incoming.reading.as_ref()?;
         let is_busy = incoming.lanes.iter().any(|lane| lane.busy > 0);
@@ -357,6 +375,10 @@ impl Stripes {
             return None;
         }
         let result = reading.error.map_or(Ok(()), Err);
+        queue.pop_front();
+        if queue.is_empty() {
+            self.reading.remove(peer);
+        }
         let Incoming {
             envelope, reading, ..
         } = self.drop_offer(number, result)?;
@@ -394,11 +416,21 @@ impl Stripes {
     pub fn close(&mut self, ep: usize) {
         self.outgoing.retain(|_, outgoing| outgoing.to.ep != ep);
         self.incoming.retain(|_, incoming| incoming.from.ep != ep);
+        self.reading.retain(|from, _| from.ep != ep);
         self.todo.retain(|todo| match todo {
             Todo::Tell(peer, _) => peer.ep != ep,
             Todo::Complete(outgoing, _) => outgoing.to.ep != ep,
             Todo::Read(_) => true,
         });
+    }
+}
+
+impl Incoming {
+    /// Whether there is something to read that no lane has begun.
+    fn has_slices(&self) -> bool {
+        let left = |reading: &Reading| reading.next < reading.wanted || !reading.again.is_empty();
+        let reading = self.reading.as_ref();
+        reading.is_some_and(|reading| reading.error.is_none() && left(reading))
     }
 }
 
@@ -408,5 +440,235 @@ impl Outgoing {
         let Outgoing { _memory, lent, .. } = self;
         drop(_memory);
         lent.take_back()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::OpFlags;
+    use base::iovec::lent::TestMemory;
+    use object::ops::transfer::What;
+
+    const PEER: Peer = Peer {
+        ep: 0,
+        rail: 1,
+        place: 5,
+    };
+    const KIB: usize = 1024;
+
+    fn stripes() -> Stripes {
+        Stripes::new(7)
+    }
+
+    fn lanes(count: usize) -> Vec<Lane> {
+        let memory = |part| note::Lane {
+            part,
+            addr: 0,
+            key: 0,
+        };
+        let lane = |rail: usize| Lane::new(rail, 5, memory(rail as u16));
+        (1..=count).map(lane).collect()
+    }
+
+    fn offer(stripes: &mut Stripes, len: usize, count: usize, message: u64) -> usize {
+        let note = Note {
+            to: 7,
+            from: 9,
+            message,
+            kind: Kind::Ask,
+        };
+        let envelope = Envelope {
+            what: What::Tagged,
+            source: 3,
+            token: 1,
+            ep: 0,
+            tag: 1,
+            len: len as u64,
+            data: None,
+            note: 0,
+        };
+        stripes.offered(PEER, &note, lanes(count), envelope)
+    }
+
+    fn recv(memory: &TestMemory) -> RecvOp {
+        RecvOp {
+            iov: memory.iov(0, memory.len()),
+            base: 0,
+            len: memory.len(),
+            context: 0,
+            flags: OpFlags::empty(),
+            multi: None,
+        }
+    }
+
+    fn told(stripes: &mut Stripes) -> Vec<Note> {
+        let note = |todo| match todo {
+            Todo::Tell(PEER, note) => Some(note),
+            _ => None,
+        };
+        stripes.todo.drain(..).filter_map(note).collect()
+    }
+
+    fn over(stripes: &mut Stripes) -> Option<Result> {
+        Some(stripes.end(&PEER)?.result)
+    }
+
+    #[test]
+    fn a_message_is_read_in_slices_over_all_lanes() {
+        let memory = TestMemory::new(vec![0; 1024 * KIB]);
+        let mut stripes = stripes();
+        let number = offer(&mut stripes, memory.len(), 2, 1);
+        assert!(stripes.next_slice(&PEER).is_none());
+        stripes.begin(number, recv(&memory));
+        let mut read = Vec::new();
+        let mut lengths = [0; 2];
+        loop {
+            // Each lane has two slices at the same time.
+            let now: Vec<_> = std::iter::from_fn(|| stripes.next_slice(&PEER)).collect();
+            if now.is_empty() {
+                break;
+            }
+            assert!(now.len() <= 2 * DEPTH);
+            for (of, slice) in now {
+                assert_eq!(of, number);
+                assert!(over(&mut stripes).is_none());
+                lengths[slice.lane] += slice.range.len();
+                read.push(slice.range.clone());
+                let range = slice.range.clone();
+                let lane = slice.lane;
+                drop(slice);
+                stripes.slice_over(number, lane, range, Ok(()));
+            }
+        }
+        read.sort_by_key(|range| range.start);
+        assert!(read.windows(2).all(|pair| pair[0].end == pair[1].start));
+        assert_eq!((read[0].start, read[read.len() - 1].end), (0, memory.len()));
+        assert_eq!(lengths, [memory.len() / 2; 2]);
+        assert_eq!(over(&mut stripes), Some(Ok(())));
+        let [note] = &told(&mut stripes)[..] else {
+            panic!("one answer");
+        };
+        assert_eq!(
+            (note.to, note.from, note.message, &note.kind),
+            (9, 7, 1, &Kind::Over(Ok(())))
+        );
+    }
+
+    #[test]
+    fn messages_of_a_peer_end_in_their_order() {
+        let memory = TestMemory::new(vec![0; 64 * KIB]);
+        let mut stripes = stripes();
+        let numbers = [1, 2].map(|message| offer(&mut stripes, memory.len(), 1, message));
+        for number in numbers {
+            stripes.begin(number, recv(&memory));
+        }
+        let slices: Vec<_> = std::iter::from_fn(|| stripes.next_slice(&PEER)).collect();
+        let ranges: Vec<_> = slices
+            .iter()
+            .map(|(of, it)| (*of, it.range.clone()))
+            .collect();
+        assert_eq!(ranges, numbers.map(|number| (number, 0..memory.len())));
+        drop(slices);
+        stripes.slice_over(numbers[1], 0, 0..memory.len(), Ok(()));
+        assert!(over(&mut stripes).is_none());
+        stripes.slice_over(numbers[0], 0, 0..memory.len(), Ok(()));
+        assert_eq!(
+            [(); 3].map(|()| over(&mut stripes)),
+            [Some(Ok(())), Some(Ok(())), None]
+        );
+    }
+
+    #[test]
+    fn another_lane_reads_what_one_could_not() {
+        let memory = TestMemory::new(vec![0; 64 * KIB]);
+        let mut stripes = stripes();
+        let number = offer(&mut stripes, memory.len(), 2, 1);
+        stripes.begin(number, recv(&memory));
+        for (error, wanted) in [
+            (Error::AGAIN, None),
+            (Error::CONNRESET, None),
+            (Error::TIMEDOUT, Some(Err(Error::TIMEDOUT))),
+        ] {
+            let (_, slice) = stripes.next_slice(&PEER).unwrap();
+            let (lane, range) = (slice.lane, slice.range.clone());
+            drop(slice);
+            stripes.slice_over(number, lane, range, Err(error));
+            assert_eq!(over(&mut stripes), wanted);
+        }
+        let answers = told(&mut stripes);
+        assert_eq!(answers[0].kind, Kind::Over(Err(Error::TIMEDOUT)));
+    }
+
+    #[test]
+    fn only_what_fits_is_read() {
+        let memory = TestMemory::new(vec![0; 10]);
+        let mut stripes = stripes();
+        let number = offer(&mut stripes, 1 << 40, 2, 1);
+        stripes.begin(number, recv(&memory));
+        let (_, slice) = stripes.next_slice(&PEER).unwrap();
+        assert_eq!(slice.range, 0..10);
+        assert!(stripes.next_slice(&PEER).is_none());
+    }
+
+    #[test]
+    fn questions_about_unknown_messages_are_answered() {
+        let mut stripes = stripes();
+        let number = offer(&mut stripes, 1, 1, 4);
+        let ask = |message| Note {
+            to: 7,
+            from: 9,
+            message,
+            kind: Kind::Ask,
+        };
+        stripes.asked(PEER, &ask(4));
+        assert!(told(&mut stripes).is_empty());
+        stripes.asked(PEER, &ask(5));
+        assert_eq!(
+            told(&mut stripes)[0].kind,
+            Kind::Over(Err(Error::CONNRESET))
+        );
+        // A discarded message is over.
+        drop(stripes.drop_offer(number, Ok(())));
+        assert_eq!(told(&mut stripes)[0].kind, Kind::Over(Ok(())));
+        stripes.asked(PEER, &ask(4));
+        assert_eq!(told(&mut stripes).len(), 1);
+    }
+
+    #[test]
+    fn offers_are_over_once_and_for_their_receiver_only() {
+        let memory = TestMemory::new(vec![0; 10]);
+        let mut stripes = stripes();
+        let op = TxOp {
+            what: What::Msg,
+            since: 0,
+            ep: 0,
+            flags: OpFlags::empty(),
+            context: 0,
+            len: 10,
+        };
+        let now = Instant::now();
+        let lent = Lent::unregistered(memory.iov(0, 10));
+        let message = stripes.add(op, (PEER, 9), (lent, Vec::new()), now);
+        let other = Peer { place: 6, ..PEER };
+        assert!(!stripes.complete_of(message, &other, Ok(())));
+        assert!(!stripes.complete_of(message + (1 << 32), &PEER, Ok(())));
+        // The receiver is asked when it has not read for long.
+        stripes.ask(now);
+        assert!(told(&mut stripes).is_empty());
+        stripes.ask(now + PATIENCE);
+        let asked = told(&mut stripes);
+        assert_eq!(
+            (asked[0].to, asked[0].message, &asked[0].kind),
+            (9, message, &Kind::Ask)
+        );
+        assert!(stripes.complete_of(message, &PEER, Ok(())));
+        assert!(!stripes.complete_of(message, &PEER, Ok(())));
+        assert!(matches!(
+            stripes.todo.pop_front(),
+            Some(Todo::Complete(outgoing, Ok(()))) if outgoing.to == PEER
+        ));
+        stripes.ask(now + 3 * PATIENCE);
+        assert_eq!(stripes.next_ask, None);
     }
 }

@@ -210,6 +210,9 @@ impl Rxm {
                     session.lost(cx, error, &"ended")
                 });
             if was_up && !is_silence(error) {
+                if domain.eps.contains(ep) {
+                    domain.connection_ended(ep, fi_addr, error);
+                }
                 self.look_for(domain, ep, fi_addr);
             }
         }

@@ -90,9 +90,11 @@ impl<N: Connector> Stream<N> {
                     .peers
                     .keep_error(id, error, self.traffic.poller.now(), limit);
             }
-            if was_up && error == Error::TIMEDOUT {
-                let fi_addr = self.traffic.peers[id].session.peer.fi_addr;
-                domain.fail_receives_from(ep, fi_addr, error);
+            let fi_addr = self.traffic.peers[id].session.peer.fi_addr;
+            match (was_up, error) {
+                (true, Error::TIMEDOUT) => domain.fail_receives_from(ep, fi_addr, error),
+                (true, _) => domain.connection_ended(ep, fi_addr, error),
+                (false, _) => {}
             }
             let conn = &self.traffic.peers[id];
             let peer = (!conn.receive_only).then(|| conn.session.peer.addr.clone());

@@ -432,6 +432,8 @@ check-conformance: conformance
 	for links in 'shm+tcp;ofi_rxm:lo' 'tcp;ofi_rxm:lo' 'tcp;^ofi_rxm:lo'; do \
 	    FI_LNX_PROV_LINKS=$$links LD_LIBRARY_PATH=$(BUILT) $(CONFORMANCE) -j 2 -p lnx || exit; \
 	done
+	FI_LNX_PROV_LINKS='tcp;ofi_rxm:lo,lo' FI_LNX_STRIPE_SIZE=1 LD_LIBRARY_PATH=$(BUILT) $(CONFORMANCE) -j 2 -p lnx \
+	    -k fi_msg -k fi_tagged -k fi_cq
 # AddressSanitizer in C and Rust: invalid accesses, leaks, and failed assertions of a debug build.
 check-asan:
 	ctests/asan.sh $(TARGET)/asan
@@ -500,7 +502,7 @@ SHORT_LIVES = $(TARGET)/python/bin/python ctests/mpi/run.py --python-env $(TARGE
 # MPI over several hosts, which are network namespaces: the cases that take less than a minute.
 check-hosts: all
 	scripts/python_env.sh $(TARGET)/python
-	ctests/hosts/run.py --python-env $(TARGET)/python --library $(BUILT) plain clutter cut linked
+	ctests/hosts/run.py --python-env $(TARGET)/python --library $(BUILT) plain clutter cut linked striped
 # Communication between a process with this library and one with another. Without PyPI both use this library, and the
 # exit code is 77.
 check-mixed: all

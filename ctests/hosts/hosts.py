@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 NETWORK = "10.77.0"
+SECOND = "10.78.0"
 MARK = "IRONFABRIC_HOSTS_WORLD"
 TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 1, 0x1000
 
@@ -84,6 +85,19 @@ class Hosts:
 
     def ip(self, n, *arguments):
         return tool("ip", "-n", self.names[n], *arguments)
+
+    def add_network(self):
+        """A second interface for each host, eth1, on a bridge of its own; each interface carries 1 Gbit/s."""
+        tool("ip", "link", "add", "bridge1", "type", "bridge")
+        tool("ip", "link", "set", "bridge1", "up")
+        for n, name in enumerate(self.names):
+            tool("ip", "link", "add", f"second{n}", "type", "veth", "peer", "name", "eth1", "netns", name)
+            tool("ip", "link", "set", f"second{n}", "master", "bridge1", "up")
+            self.ip(n, "addr", "add", f"{SECOND}.{n + 1}/24", "dev", "eth1")
+            self.ip(n, "link", "set", "eth1", "up")
+            for interface in ("eth0", "eth1"):
+                tool(*self.inside(n), "tc", "qdisc", "add", "dev", interface, "root", "tbf", "rate", "1gbit", "burst", "128kb",
+                     "latency", "20ms")
 
     def inside(self, n):
         """What a command begins with to run on host n."""

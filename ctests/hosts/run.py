@@ -4,8 +4,8 @@
 
 Cases: plain, loss (1 % of the segments), delay (5 ms each way), clutter (twenty more interfaces on each host, and no
 FI_TCP_IFACE), cut (a host loses its cable in the middle), linked (two hosts with two ranks each over lnx: shared memory
-within a host, the network between). --provider: over another one than tcp. Without --library: the MPICH wheel's own
-libfabric.
+within a host, the network between), striped (two hosts with two interfaces over lnx: both carry large messages).
+--provider: over another one than tcp. Without --library: the MPICH wheel's own libfabric.
 Exit code 77 where namespaces are not permitted.
 """
 import argparse
@@ -136,7 +136,29 @@ def linked(library):
     return f"{told} ranks used the right way, {programs(library, hosts, 120)}"
 
 
-CASES = {case.__name__: case for case in (plain, loss, delay, clutter, cut, linked)}
+def striped(library):
+    """The interfaces carry 1 Gbit/s each. How much faster two of them are is told, and not judged."""
+    hosts = Hosts(2)
+    hosts.add_network()
+    seconds = {}
+    for interfaces in ("eth0", "eth0,eth1"):
+        SETTINGS["FI_LNX_PROV_LINKS"] = f"tcp;ofi_rxm:{interfaces}"
+        lines = run(library, 2, HERE / "striped.py", limit=120, hosts=hosts)
+        # Lines of several ranks may have become one.
+        each = "\n".join(lines).split("payload=")[1:]
+        told = [dict(re.findall(r"(\w+)=([\d.]+)", f"payload={line}")) for line in each]
+        if len(told) != 2:
+            raise Failed("\n".join(lines[-20:]))
+        for line in told:
+            shares = [int(line[name]) / int(line["payload"]) for name in interfaces.split(",")]
+            if min(shares) < 0.3 or sum(shares) < 1:
+                raise Failed(f"{interfaces} carried {shares} of the payload")
+        seconds[interfaces] = max(float(line["seconds"]) for line in told)
+    one, two = seconds.values()
+    return f"both interfaces carried large messages, {one / two:.2f} times as fast as one"
+
+
+CASES = {case.__name__: case for case in (plain, loss, delay, clutter, cut, linked, striped)}
 LINKS = "shm+tcp;ofi_rxm:eth0"
 
 
@@ -162,7 +184,7 @@ def main():
         print(f"{len(args.cases or CASES) - failed - skipped} cases passed, {failed} failed, {skipped} skipped")
         sys.exit(1 if failed else SKIPPED if skipped else 0)
     case, SUITE.folder = args.cases[0], args.suite
-    if case == "linked":
+    if case in ("linked", "striped"):
         args.provider = "lnx"
     if args.provider == "lnx":
         SETTINGS["FI_LNX_PROV_LINKS"] = LINKS

@@ -70,6 +70,38 @@ static void import_cq(struct env *t, struct owned_cq *own)
 	memset(&context, 0xff, sizeof(context));
 }
 
+// The owner's counter.
+struct owned_cntr {
+	struct fid_peer_cntr peer;
+	struct fid_cntr *cntr; // the counter that the peer has opened
+	unsigned goods, bads;
+};
+
+static void inc(struct fid_peer_cntr *peer)
+{
+	((struct owned_cntr *)peer)->goods++;
+}
+
+static void inc_err(struct fid_peer_cntr *peer)
+{
+	((struct owned_cntr *)peer)->bads++;
+}
+
+static struct fi_ops_cntr_owner cntr_ops = { .size = sizeof(cntr_ops), .inc = inc, .incerr = inc_err };
+
+static void import_cntr(struct env *t, struct owned_cntr *own)
+{
+	struct fi_peer_cntr_context context = { sizeof(context), &own->peer };
+	struct fi_cntr_attr attr = { .flags = FI_PEER, .events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_NONE };
+
+	memset(own, 0, sizeof(*own));
+	own->peer.fid.fclass = FI_CLASS_PEER_CNTR;
+	own->peer.owner_ops = &cntr_ops;
+	OK_OR_SKIP(fi_cntr_open(t->domain, &attr, &own->cntr, &context));
+	keep(t, &own->cntr->fid);
+	memset(&context, 0xff, sizeof(context));
+}
+
 static int get(struct fid_peer_srx *peer, struct fi_peer_match_attr *attr, struct fi_peer_rx_entry **out, bool tagged)
 {
 	struct owned_srx *own = (struct owned_srx *)peer;
@@ -198,6 +230,7 @@ static struct owned_entry *own_recv(struct owned_srx *own, void *buf, size_t len
 // An endpoint of the peer that reports to `cq` and receives at `srx`, and an ordinary one that communicates with it.
 static struct owned_cq cq;
 static struct owned_srx srx;
+static struct owned_cntr cntr;
 static struct fid_ep *ep;
 static struct fid_av *av;
 static struct fi_context2 contexts[MOST];
@@ -211,7 +244,10 @@ static void drive(struct env *t)
 
 #define DRIVE(T, COND) ONCE(T, (drive(T), (COND)))
 
-static void open_peer(struct env *t, bool with_srx, bool knows)
+// What belongs to the owner besides the completion queue.
+enum owned { QUEUE, RECEIVES, COUNTS };
+
+static void open_peer(struct env *t, enum owned owned, bool knows)
 {
 	size_t len = sizeof(name);
 	fi_addr_t addr;
@@ -220,14 +256,18 @@ static void open_peer(struct env *t, bool with_srx, bool knows)
 		SKIP("buffers are to be registered");
 	open_domain(t);
 	import_cq(t, &cq);
-	if (with_srx)
+	if (owned == RECEIVES)
 		import_srx(t, &srx, &cq);
+	if (owned == COUNTS)
+		import_cntr(t, &cntr);
 	av = open_av(t, FI_AV_TABLE);
 	ep = open_ep(t, t->info);
 	OK(fi_ep_bind(ep, &av->fid, 0));
 	OK(fi_ep_bind(ep, &cq.cq->fid, FI_TRANSMIT | FI_RECV));
-	if (with_srx)
+	if (owned == RECEIVES)
 		OK(fi_ep_bind(ep, &srx.ep->fid, 0));
+	if (owned == COUNTS)
+		OK(fi_ep_bind(ep, &cntr.cntr->fid, FI_SEND | FI_RECV));
 	OK(fi_enable(ep));
 	t->a.ep = open_bound_ep(t, &t->a);
 	OK(fi_enable(t->a.ep));
@@ -274,22 +314,29 @@ static void check_received(struct env *t, struct owned_entry *it, void *context,
 	CHECK_EQ(cq.src[at], it->entry.addr);
 }
 
-TEST(fi_peer, objects_of_others, EP_RELIABLE, FI_MSG, "Counters and vectors whose owner is another provider are refused with -FI_ENOSYS, and so is a queue to sleep on")
+TEST(fi_peer, objects_of_others, EP_RELIABLE, FI_MSG, "Vectors, event queues and domains whose owner is another provider are refused with -FI_EINVAL, queues and counters to sleep on with -FI_ENOSYS")
 {
 	struct fi_cq_attr cq_attr = { .flags = FI_PEER, .wait_obj = FI_WAIT_FD };
-	struct fi_cntr_attr cntr_attr = { .flags = FI_PEER };
+	struct fi_cntr_attr cntr_attr = { .flags = FI_PEER, .wait_obj = FI_WAIT_FD };
+	struct fi_eq_attr eq_attr = { .flags = FI_PEER };
+	struct owned_cntr counts = { .peer.owner_ops = &cntr_ops };
+	struct fi_peer_cntr_context counter = { sizeof(counter), &counts.peer };
 	struct fi_av_attr av_attr = { .flags = FI_PEER, .type = FI_AV_TABLE };
 	struct owned_cq own = { .peer.owner_ops = &cq_ops };
 	struct fi_peer_cq_context context = { sizeof(context), &own.peer };
-	struct fid_cntr *cntr;
+	struct fid_domain *domain;
+	struct fid_cntr *opened;
 	struct fid_cq *queue;
 	struct fid_av *vector;
+	struct fid_eq *events;
 
 	open_domain(t);
 	CHECK_RC(fi_cq_open(t->domain, &cq_attr, &queue, &context), -FI_ENOSYS);
-	CHECK_RC(fi_cntr_open(t->domain, &cntr_attr, &cntr, NULL), -FI_ENOSYS);
+	CHECK_RC(fi_cntr_open(t->domain, &cntr_attr, &opened, &counter), -FI_ENOSYS);
+	CHECK_RC(fi_eq_open(t->fabric, &eq_attr, &events, NULL), -FI_EINVAL);
+	CHECK_RC(fi_domain2(t->fabric, t->info, &domain, FI_PEER, NULL), -FI_EINVAL);
 	if (t->type == FI_EP_RDM)
-		CHECK_RC(fi_av_open(t->domain, &av_attr, &vector, NULL), -FI_ENOSYS);
+		CHECK_RC(fi_av_open(t->domain, &av_attr, &vector, NULL), -FI_EINVAL);
 }
 
 TEST(fi_peer, incomplete_structs, EP_RELIABLE, FI_MSG, "Structs of an owner that are missing, too short, or without functions are refused with -FI_EINVAL")
@@ -302,10 +349,26 @@ TEST(fi_peer, incomplete_structs, EP_RELIABLE, FI_MSG, "Structs of an owner that
 	struct owned_srx other = { .peer.owner_ops = &srx_ops };
 	struct fi_peer_cq_context context = { sizeof(context), NULL };
 	struct fi_peer_srx_context srx_context = { sizeof(srx_context), NULL };
+	struct fi_cntr_attr cntr_attr = { .flags = FI_PEER, .wait_obj = FI_WAIT_NONE };
+	struct fi_ops_cntr_owner other_ops = cntr_ops;
+	struct owned_cntr counts = { .peer.owner_ops = &other_ops };
+	struct fi_peer_cntr_context counter = { sizeof(counter), NULL };
+	struct fid_cntr *opened;
 	struct fid_cq *queue;
 	struct fid_ep *rx;
 
 	open_domain(t);
+	CHECK_RC(fi_cntr_open(t->domain, &cntr_attr, &opened, NULL), -FI_EINVAL);
+	CHECK_RC(fi_cntr_open(t->domain, &cntr_attr, &opened, &counter), -FI_EINVAL);
+	counter.cntr = &counts.peer;
+	counter.size--;
+	CHECK_RC(fi_cntr_open(t->domain, &cntr_attr, &opened, &counter), -FI_EINVAL);
+	counter.size++;
+	other_ops.size--;
+	CHECK_RC(fi_cntr_open(t->domain, &cntr_attr, &opened, &counter), -FI_EINVAL);
+	other_ops.size++;
+	other_ops.incerr = NULL;
+	CHECK_RC(fi_cntr_open(t->domain, &cntr_attr, &opened, &counter), -FI_EINVAL);
 	rx_attr.op_flags |= FI_PEER;
 	CHECK_RC(fi_cq_open(t->domain, &cq_attr, &queue, NULL), -FI_EINVAL);
 	CHECK_RC(fi_cq_open(t->domain, &cq_attr, &queue, &context), -FI_EINVAL);
@@ -334,7 +397,7 @@ TEST(fi_peer, cq_gets_completions, EP_RDM, FI_MSG | FI_TAGGED, "Completions of a
 	struct fi_cq_err_entry err = { 0 };
 	char *in = bytes(t, 100, 0), *out = bytes(t, 100, 1);
 
-	open_peer(t, false, true);
+	open_peer(t, QUEUE, true);
 	CHECK_RC(fi_cq_readfrom(cq.cq, &entry, 1, NULL), -FI_ENOSYS);
 	CHECK_RC(fi_cq_readerr(cq.cq, &err, 0), -FI_ENOSYS);
 	CHECK_RC(fi_cq_sread(cq.cq, &entry, 1, NULL, 0), -FI_ENOSYS);
@@ -357,6 +420,34 @@ TEST(fi_peer, cq_gets_completions, EP_RDM, FI_MSG | FI_TAGGED, "Completions of a
 	DRIVE(t, cq.bads == 1);
 	CHECK(cq.bad[0].op_context == &contexts[3]);
 	CHECK_EQ(cq.bad[0].err, FI_ECANCELED);
+}
+
+TEST(fi_peer, cntr_counts_at_owner, EP_RDM, FI_MSG | FI_TAGGED, "A peer's operations count at the owner's counter; the peer's own only drives progress")
+{
+	char *in = bytes(t, 100, 0), *out = bytes(t, 100, 1);
+
+	open_peer(t, COUNTS, true);
+	CHECK_RC(fi_cntr_add(cntr.cntr, 1), -FI_ENOSYS);
+	CHECK_RC(fi_cntr_adderr(cntr.cntr, 1), -FI_ENOSYS);
+	CHECK_RC(fi_cntr_set(cntr.cntr, 1), -FI_ENOSYS);
+	CHECK_RC(fi_cntr_seterr(cntr.cntr, 1), -FI_ENOSYS);
+	CHECK_RC(fi_cntr_wait(cntr.cntr, 1, 0), -FI_ENOSYS);
+	CHECK_EQ(fi_cntr_read(cntr.cntr), 0);
+	CHECK_EQ(cntr.goods, 0);
+	DRIVEN_POST(t, fi_trecv(ep, in, 100, NULL, FI_ADDR_UNSPEC, 7, 0, &contexts[0]));
+	send_tagged(t, out, 100, 7);
+	// Only reads of the counter make progress here.
+	ONCE(t, (fi_cntr_read(cntr.cntr), fi_cq_read(t->a.txcq, NULL, 0), cntr.goods == 1));
+	CHECK_EQ(fi_cntr_read(cntr.cntr), 0);
+	CHECK(!memcmp(in, out, 100));
+	DRIVEN_POST(t, fi_recv(t->a.ep, in, 100, NULL, FI_ADDR_UNSPEC, &contexts[1]));
+	DRIVEN_POST(t, fi_send(ep, out, 100, NULL, 0, &contexts[2]));
+	DRIVE(t, cntr.goods == 2);
+	DRIVEN_POST(t, fi_trecv(ep, in, 100, NULL, FI_ADDR_UNSPEC, 8, 0, &contexts[3]));
+	OK(fi_cancel(&ep->fid, &contexts[3]));
+	DRIVE(t, cntr.bads == 1);
+	CHECK_EQ(cntr.goods, 2);
+	CHECK_EQ(fi_cntr_readerr(cntr.cntr), 0);
 }
 
 static void meet(struct env *t, size_t len, bool first)
@@ -383,7 +474,7 @@ TEST(fi_peer, srx_meets_messages, EP_RDM, FI_MSG | FI_TAGGED, "Messages go to re
 	static const size_t sizes[] = { 0, 8, 3000, 70000, LARGE };
 	char *in;
 
-	open_peer(t, true, true);
+	open_peer(t, RECEIVES, true);
 	in = bytes(t, 8, 0);
 	CHECK_RC(fi_trecv(ep, in, 8, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), -FI_ENOSYS);
 	CHECK_RC(fi_trecv(srx.ep, in, 8, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), -FI_ENOSYS);
@@ -402,7 +493,7 @@ TEST(fi_peer, srx_keeps_order, EP_RDM, FI_MSG, "The owner is asked for messages 
 	char *in[8], *out[8];
 	struct owned_entry *it[8];
 
-	open_peer(t, true, true);
+	open_peer(t, RECEIVES, true);
 	srx.refuse = -FI_ENOMEM;
 	for (unsigned i = 0; i < 8; i++) {
 		out[i] = bytes(t, 40, i + 1);
@@ -435,7 +526,7 @@ TEST(fi_peer, srx_truncates, EP_RDM, FI_MSG | FI_TAGGED, "A message that is long
 	char *in = bytes(t, 100, 0), *out = bytes(t, 100, 3);
 	struct owned_entry *it;
 
-	open_peer(t, true, true);
+	open_peer(t, RECEIVES, true);
 	it = own_recv(&srx, in, 60, 5, true, &contexts[0]);
 	send_tagged(t, out, 100, 5);
 	DRIVE(t, it->state == FREED);
@@ -453,7 +544,7 @@ TEST(fi_peer, srx_discards, EP_RDM, FI_MSG | FI_TAGGED, "A message that the owne
 	struct fi_cq_tagged_entry entry;
 	char *out = bytes(t, LARGE, 3);
 
-	open_peer(t, true, true);
+	open_peer(t, RECEIVES, true);
 	for (unsigned i = 0; i < 2; i++) {
 		send_tagged(t, out, sizes[i], 5);
 		DRIVE(t, srx.queued == i + 1);
@@ -479,7 +570,7 @@ TEST(fi_peer, srx_learns_addresses, EP_RDM, FI_MSG | FI_TAGGED, "When an address
 	fi_addr_t addr = 77;
 	unsigned asked;
 
-	open_peer(t, true, false);
+	open_peer(t, RECEIVES, false);
 	send_tagged(t, out, 100, 5);
 	DRIVE(t, srx.queued == 1);
 	CHECK_EQ(srx.all[0].entry.addr, FI_ADDR_UNSPEC);
@@ -495,7 +586,7 @@ TEST(fi_peer, srx_close_gives_back, EP_RDM, FI_MSG | FI_TAGGED, "When the peer's
 {
 	char *out = bytes(t, LARGE, 3);
 
-	open_peer(t, true, true);
+	open_peer(t, RECEIVES, true);
 	send_tagged(t, out, 8, 5);
 	send_tagged(t, out, LARGE, 6);
 	send_tagged(t, out, 8, 7);

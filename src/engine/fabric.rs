@@ -88,6 +88,10 @@ impl<T: Transport> FabricCalls for Fabric<T> {
     }
 
     fn open_eq(&self, request: EqRequest<'_>, context: *mut c_void) -> Result<*mut fid_eq> {
+        // fi_peer(3): queues of other providers are not supported.
+        if request.flags & FI_PEER != 0 {
+            return Err(Error::INVAL);
+        }
         if request.flags & !(FI_WRITE | FI_AFFINITY) != 0 {
             return Err(Error::BADFLAGS);
         }

@@ -96,6 +96,48 @@ impl PeerCq {
     }
 }
 
+/// The owner's counter.
+pub struct PeerCntr {
+    cntr: *mut fid_peer_cntr,
+    inc: CntrInc,
+    inc_err: CntrInc,
+}
+
+type CntrInc = unsafe extern "C" fn(*mut fid_peer_cntr);
+
+// SAFETY: as for `PeerCq`.
+unsafe impl Send for PeerCntr {}
+// SAFETY: as above.
+unsafe impl Sync for PeerCntr {}
+
+impl PeerCntr {
+    /// # Safety
+    /// fi_peer(3), fi_cntr_open with FI_PEER: `context` is NULL or a `fi_peer_cntr_context` whose counter outlives the
+    /// opened object.
+    pub unsafe fn import(context: *mut c_void) -> Result<PeerCntr> {
+        let context = context.cast::<fi_peer_cntr_context>();
+        // SAFETY: the caller's promise; each struct begins with its size, and is read only if it is complete.
+        unsafe {
+            let cntr = whole(context)?.cntr;
+            let ops = whole(cntr.as_ref().ok_or(Error::INVAL)?.owner_ops)?;
+            Ok(PeerCntr {
+                cntr,
+                inc: ops.inc.ok_or(Error::INVAL)?,
+                inc_err: ops.incerr.ok_or(Error::INVAL)?,
+            })
+        }
+    }
+
+    /// Counts operations that have succeeded, and that have failed.
+    pub fn count(&self, good: u64, bad: u64) {
+        // SAFETY: `import`: the counter and its functions are valid until this object is dropped.
+        unsafe {
+            (0..good).for_each(|_| (self.inc)(self.cntr));
+            (0..bad).for_each(|_| (self.inc_err)(self.cntr));
+        }
+    }
+}
+
 /// The end of the connection to a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loss {

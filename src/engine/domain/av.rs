@@ -52,9 +52,9 @@ impl<T: Transport> Av<T> {
         if request.flags & !known != 0 {
             return Err(Error::BADFLAGS);
         }
-        // Peer vectors are shared between providers.
+        // fi_peer(3): vectors of other providers are not supported.
         if request.flags & FI_PEER != 0 {
-            return Err(Error::NOSYS);
+            return Err(Error::INVAL);
         }
         let named = match request.name {
             Some(name) => Some(open_named(engine, name, &request)?),

@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 
 use crate::cntr::{Counter, Edit};
 use crate::domain::Engine;
+use crate::domain::peers::Caller;
 use crate::fabric::wait_set;
 use crate::transport::Transport;
 use crate::wait::{Deadline, Member, Wait};
@@ -25,6 +26,8 @@ struct Shared<T: Transport> {
     engine: Arc<Engine<T>>,
     counter: Arc<Counter>,
     backoff: Backoff,
+    /// The values belong to another provider.
+    is_peer: bool,
 }
 
 pub struct Cntr<T: Transport> {
@@ -43,12 +46,15 @@ impl<T: Transport> Cntr<T> {
         if request.flags & !FI_PEER != 0 {
             return Err(Error::BADFLAGS);
         }
-        if request.flags & FI_PEER != 0 {
+        let owner = request.owner.map(Arc::new);
+        // fi_peer(3): no thread blocks on such a counter.
+        if owner.is_some() && request.wait_obj != FI_WAIT_NONE {
             return Err(Error::NOSYS);
         }
         let bytes = match request.events {
             FI_CNTR_EVENTS_COMP => false,
-            FI_CNTR_EVENTS_BYTES => true,
+            // Owners are told of operations.
+            FI_CNTR_EVENTS_BYTES if owner.is_none() => true,
             _ => return Err(Error::INVAL),
         };
         let (set, set_use) = wait_set(request.wait_set)?;
@@ -58,7 +64,12 @@ impl<T: Transport> Cntr<T> {
             engine: engine.clone(),
             counter: Arc::new(Counter::new(wait, bytes)),
             backoff: Backoff::new(),
+            is_peer: owner.is_some(),
         });
+        if let Some(owner) = owner {
+            let mut state = engine.lock()?;
+            state.domain.peers.add_cntr(&shared.counter, owner);
+        }
         if let Some(set) = set {
             let member: Weak<Shared<T>> = Arc::downgrade(&shared);
             set.join(member);
@@ -82,6 +93,26 @@ impl<T: Transport> Cntr<T> {
 }
 
 impl<T: Transport> Shared<T> {
+    /// fi_peer(3): the counter of an owner has the values.
+    fn own(&self) -> Result {
+        match self.is_peer {
+            true => Err(Error::NOSYS),
+            false => Ok(()),
+        }
+    }
+
+    /// fi_peer(3): makes progress, and counts at the owner.
+    fn drive(&self) {
+        self.poll();
+        let owes = self
+            .engine
+            .lock_data()
+            .is_ok_and(|state| state.domain.has_owner_calls());
+        if owes {
+            self.engine.deliver(Caller::Data);
+        }
+    }
+
     /// Makes progress. Does nothing in a child, which reads the values from before the fork.
     fn poll(&self) {
         if let Ok(mut state) = self.engine.lock_data() {
@@ -93,6 +124,7 @@ impl<T: Transport> Shared<T> {
 
     /// Changes a value on behalf of the application. Operations may wait for that value.
     fn edit(&self, edit: Edit) -> Result {
+        self.own()?;
         let mut guard = self.engine.lock()?;
         guard.domain.change(&self.counter, edit);
         guard.run_triggers();
@@ -114,6 +146,7 @@ impl<T: Transport> Drop for Shared<T> {
         let sleeps = self.counter.wait.can_sleep();
         if let Ok(mut state) = self.engine.lock_to_close() {
             state.domain.watchers.remove_wait(sleeps);
+            state.domain.peers.forget_cntr(&self.counter);
         }
     }
 }
@@ -173,6 +206,10 @@ impl<T: Transport> Kind for Cntr<T> {
 
 impl<T: Transport> CntrCalls for Cntr<T> {
     fn read(&self) -> u64 {
+        if self.shared.is_peer {
+            self.shared.drive();
+            return 0;
+        }
         if self.shared.backoff.is_due() && self.shared.backoff.snooze() {
             self.shared.engine.note_pause();
         }
@@ -187,6 +224,9 @@ impl<T: Transport> CntrCalls for Cntr<T> {
     }
 
     fn read_err(&self) -> u64 {
+        if self.shared.is_peer {
+            return 0;
+        }
         self.shared.poll();
         self.shared.counter.errors()
     }
@@ -209,6 +249,7 @@ impl<T: Transport> CntrCalls for Cntr<T> {
 
     fn wait(&self, threshold: u64, timeout: c_int) -> Result {
         let counter = &self.shared.counter;
+        self.shared.own()?;
         // Keeps the counter open while this thread waits for it.
         let _inside = self.uses.take();
         let deadline = Deadline::after(timeout);

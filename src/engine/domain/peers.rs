@@ -72,6 +72,9 @@ impl<T: Transport> Engine<T> {
                 }
             }
         }
+        for (owner, (good, bad)) in calls.counts {
+            owner.count(good, bad);
+        }
         for (owner, entry) in calls.over {
             owner.free(entry);
         }

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use super::{CqState, DomainState};
+use crate::cntr::Counter;
 use crate::cq_ring::Head;
 use crate::srx::{Claimed, Envelope, Outcome};
 use crate::transport::Address;
@@ -15,7 +16,7 @@ use base::Result;
 
 use object::ops::cq::CqErr;
 use object::ops::transfer::What;
-use object::peer::{Entry, PeerCq, PeerSrx};
+use object::peer::{Entry, PeerCntr, PeerCq, PeerSrx};
 
 /// Objects of the domain that are stand-ins for those of other providers.
 #[derive(Default)]
@@ -25,11 +26,49 @@ pub struct Peers {
     /// Indexes in the domain's tables.
     cqs: Vec<usize>,
     srxs: Vec<usize>,
+    cntrs: Vec<PeerCounter>,
     /// A thread is calling owners. It continues until no call is pending, which keeps the order.
     pub delivering: bool,
 }
 
+/// A counter that stands in for an owner's.
+struct PeerCounter {
+    counter: Arc<Counter>,
+    owner: Arc<PeerCntr>,
+    /// The values that the owner has been told of.
+    told: (u64, u64),
+}
+
+impl PeerCounter {
+    /// How many operations have succeeded and failed that the owner does not know of.
+    fn owes(&self) -> (u64, u64) {
+        let (good, bad) = self.told;
+        (self.counter.value() - good, self.counter.errors() - bad)
+    }
+}
+
 impl Peers {
+    pub fn add_cntr(&mut self, counter: &Arc<Counter>, owner: Arc<PeerCntr>) {
+        self.cntrs.push(PeerCounter {
+            counter: counter.clone(),
+            owner,
+            told: (0, 0),
+        });
+        self.any = true;
+    }
+
+    pub fn forget_cntr(&mut self, counter: &Arc<Counter>) {
+        if !self.cntrs.is_empty() {
+            self.cntrs
+                .retain(|other| !Arc::ptr_eq(&other.counter, counter));
+            self.look();
+        }
+    }
+
+    fn look(&mut self) {
+        self.any = !self.cqs.is_empty() || !self.srxs.is_empty() || !self.cntrs.is_empty();
+    }
+
     pub fn add_cq(&mut self, cq: usize) {
         self.cqs.push(cq);
         self.any = true;
@@ -42,12 +81,12 @@ impl Peers {
 
     pub fn forget_cq(&mut self, cq: usize) {
         self.cqs.retain(|&other| other != cq);
-        self.any = !self.cqs.is_empty() || !self.srxs.is_empty();
+        self.look();
     }
 
     pub fn forget_srx(&mut self, srx: usize) {
         self.srxs.retain(|&other| other != srx);
-        self.any = !self.cqs.is_empty() || !self.srxs.is_empty();
+        self.look();
     }
 
     pub fn srxs(&self) -> &[usize] {
@@ -60,6 +99,8 @@ impl Peers {
 pub struct Calls {
     /// With the number of the queue.
     pub completions: Vec<(usize, Arc<PeerCq>, Completion)>,
+    /// Operations that have succeeded and failed.
+    pub counts: Vec<(Arc<PeerCntr>, (u64, u64))>,
     /// Entries of receives that are over. Their completions came before.
     pub over: Vec<(Arc<PeerSrx>, Entry)>,
     pub arrivals: Vec<Arrival>,
@@ -85,7 +126,10 @@ pub struct Arrival {
 
 impl Calls {
     pub fn is_empty(&self) -> bool {
-        self.completions.is_empty() && self.over.is_empty() && self.arrivals.is_empty()
+        self.completions.is_empty()
+            && self.counts.is_empty()
+            && self.over.is_empty()
+            && self.arrivals.is_empty()
     }
 }
 
@@ -128,7 +172,9 @@ impl<A: Address> DomainState<A> {
     fn has_calls(&self) -> bool {
         let is_full = |&cq: &usize| !self.cqs[cq].ring.is_empty();
         let owes = |&srx: &usize| self.srxs[srx].owes_owner();
-        self.peers.cqs.iter().any(is_full) || self.peers.srxs.iter().any(owes)
+        self.peers.cqs.iter().any(is_full)
+            || self.peers.srxs.iter().any(owes)
+            || self.peers.cntrs.iter().any(|cntr| cntr.owes() != (0, 0))
     }
 
     /// Takes the pending calls to owners.
@@ -138,6 +184,13 @@ impl<A: Address> DomainState<A> {
             let cq = &mut self.cqs[number];
             if let Some(owner) = cq.owner.clone() {
                 cq.drain(number, &owner, &mut calls.completions);
+            }
+        }
+        for cntr in &mut self.peers.cntrs {
+            let (good, bad) = cntr.owes();
+            if (good, bad) != (0, 0) {
+                cntr.told = (cntr.told.0 + good, cntr.told.1 + bad);
+                calls.counts.push((cntr.owner.clone(), (good, bad)));
             }
         }
         for srx in self.peers.srxs.clone() {

@@ -8,7 +8,7 @@ use crate::handle::{self, Kind, Other};
 use crate::ops::atomic::{Elements, Family};
 use crate::ops::missing::Missing;
 use crate::ops::{object, status};
-use crate::peer::{PeerCq, PeerSrx};
+use crate::peer::{PeerCntr, PeerCq, PeerSrx};
 use crate::user::{opt, store, text};
 use abi::*;
 use base::info::{Info, Layout, RxAttr, TxAttr, grown};
@@ -49,12 +49,13 @@ pub struct CqRequest<'a> {
 }
 
 /// The content of a `struct fi_cntr_attr`.
-#[derive(Clone, Copy)]
 pub struct CntrRequest<'a> {
     pub events: fi_cntr_events,
     pub wait_obj: fi_wait_obj,
     pub wait_set: Option<Other<'a>>,
     pub flags: u64,
+    /// With FI_PEER: the owner's counter.
+    pub owner: Option<PeerCntr>,
 }
 
 /// The arguments of fi_query_collective.
@@ -219,6 +220,10 @@ unsafe extern "C" fn cntr_open<T: DomainCalls>(
                 wait_obj: attr.wait_obj,
                 wait_set: wait_set(attr.wait_set, attr.wait_obj)?,
                 flags: attr.flags,
+                owner: match attr.flags & FI_PEER {
+                    0 => None,
+                    _ => Some(PeerCntr::import(context)?),
+                },
             };
             store(cntr, || domain.open_cntr(request, context))
         })

@@ -86,6 +86,8 @@ unsafe extern "C" fn domain2<T: FabricCalls>(
     match flags {
         // SAFETY: the caller's promise, passed on.
         0 => unsafe { domain::<T>(f, info, dom, context) },
+        // fi_peer(3): no provider here has a domain that belongs to another one.
+        FI_PEER => Error::INVAL.negative(),
         _ => Error::BADFLAGS.negative(),
     }
 }

@@ -172,7 +172,8 @@ impl Linked {
                 }
                 Todo::Complete(outgoing, result) => {
                     let (op, to) = (outgoing.op, outgoing.to);
-                    drop(outgoing.into_memory());
+                    // The regions are closed before the application may use its memory.
+                    let _ = outgoing.into_memory();
                     match result {
                         Ok(()) => domain.complete_tx(&op),
                         Err(error) => self.fail(domain, &op, &to, error),

@@ -432,7 +432,8 @@ check-conformance: conformance
 	for links in 'shm+tcp;ofi_rxm:lo' 'tcp;ofi_rxm:lo' 'tcp;^ofi_rxm:lo'; do \
 	    FI_LNX_PROV_LINKS=$$links LD_LIBRARY_PATH=$(BUILT) $(CONFORMANCE) -j 2 -p lnx || exit; \
 	done
-	FI_LNX_PROV_LINKS='tcp;ofi_rxm:lo,lo' FI_LNX_STRIPE_SIZE=1 LD_LIBRARY_PATH=$(BUILT) $(CONFORMANCE) -j 2 -p lnx \
+	# Without shared memory, and with large messages over two rails.
+	FI_LNX_PROV_LINKS='shm+tcp;ofi_rxm:lo,lo' FI_SHM_FOLDER=$(TARGET)/none FI_LNX_STRIPE_SIZE=1 LD_LIBRARY_PATH=$(BUILT) $(CONFORMANCE) -j 2 -p lnx \
 	    -k fi_msg -k fi_tagged -k fi_cq
 # AddressSanitizer in C and Rust: invalid accesses, leaks, and failed assertions of a debug build.
 check-asan:

@@ -45,17 +45,19 @@ impl Part {
     }
 }
 
-/// A number of the host, and of the namespace or the folder in which its processes find each other's shared memory.
+/// A number of the host, of the namespace or the folder in which its processes find each other's shared memory, and of
+/// the user to whom that belongs.
 /// Endpoints with different numbers share none; equal ones of different places are as likely as any two random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin(u64);
 
 impl Origin {
     /// `boot` is a random number of the host.
-    pub fn new(boot: [u8; 16], (device, number): (u64, u64)) -> Origin {
+    pub fn new(boot: [u8; 16], (device, number): (u64, u64), user: u32) -> Origin {
         let (halves, _) = boot.as_chunks();
         let half = |at: usize| u64::from_ne_bytes(halves[at]);
-        Origin(half(0) ^ half(1).rotate_left(7) ^ device.rotate_left(40) ^ number.rotate_left(13))
+        let place = device.rotate_left(40) ^ number.rotate_left(13);
+        Origin(half(0) ^ half(1).rotate_left(7) ^ place ^ u64::from(user).rotate_left(27))
     }
 }
 
@@ -363,7 +365,7 @@ mod tests {
     }
 
     fn origin() -> Option<Origin> {
-        Some(Origin::new([5; 16], (3, 4)))
+        Some(Origin::new([5; 16], (3, 4), 1000))
     }
 
     #[test]

@@ -20,6 +20,7 @@ use client::layer::{Registrar, with_descriptors};
 use client::owner::{self, Desk, PeerRx};
 use client::{Av, AvAttr, Cq, CqAttr, Domain, Ep, Fabric, with_entry};
 use sync::Serialized;
+use sys::user::effective_uid;
 use sys::{addr, host, random};
 
 use super::SOURCE;
@@ -67,10 +68,26 @@ pub fn open(link: &Link, info: &Info, serialized: Serialized) -> Result<Vec<Rail
     if link.rails.len() >= 1 << RAIL_BITS {
         return Err(Error::INVAL);
     }
-    link.rails
-        .iter()
-        .map(|rail| Rail::open(rail, info, serialized))
-        .collect()
+    let open = |entry: &Info| {
+        let rail = Rail::open(entry, info, serialized)?;
+        if rail.is_shm {
+            rail.probe()?;
+        }
+        Ok(rail)
+    };
+    let open = |entry: &Info| match open(entry) {
+        // The network serves peers on this host, too.
+        Err(error) if is_shm(entry) && link.rails.len() > 1 => {
+            log_warn!(
+                &SOURCE,
+                Subsys::Domain,
+                "no shared memory: {error}; peers on this host are reached through the network"
+            );
+            None
+        }
+        opened => Some(opened),
+    };
+    link.rails.iter().filter_map(open).collect()
 }
 
 impl Rail {
@@ -133,6 +150,11 @@ impl Rail {
             is_ours,
             entry,
         })
+    }
+
+    /// Whether endpoints can be opened.
+    fn probe(&self) -> Result {
+        with_entry(&self.entry, |info| Ep::open(&self.domain, info)).map(drop)
     }
 
     /// Opens an endpoint for an endpoint of lnx, as a peer of `desk`'s owner.
@@ -320,7 +342,7 @@ impl Here {
         };
         let origin = host::boot_id()
             .zip(place)
-            .map(|(boot, place)| Origin::new(boot, place));
+            .map(|(boot, place)| Origin::new(boot, place, effective_uid()));
         // The shared memory of other libraries is not that of this one: their lnx must use the network.
         let shown = match is_ours {
             true => format!(

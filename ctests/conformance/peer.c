@@ -244,7 +244,7 @@ static void drive(struct env *t)
 
 #define DRIVE(T, COND) ONCE(T, (drive(T), (COND)))
 
-// What belongs to the owner besides the completion queue.
+// Objects of the owner besides the completion queue.
 enum owned { QUEUE, RECEIVES, COUNTS };
 
 static void open_peer(struct env *t, enum owned owned, bool knows)

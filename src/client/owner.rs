@@ -63,8 +63,8 @@ pub trait Owner {
     /// Delivers a message at the context `srx` that has arrived as a whole, if there is a plain receive for it, which
     /// `fill` fills. Returns false without effect otherwise; `arrived` follows then.
     fn took(&mut self, srx: usize, message: &Whole, fill: &mut dyn FnMut(&IoVec)) -> bool;
-    /// The connection of the context `srx` to a peer has ended. If the peer is silent, receives that name it will not be
-    /// filled.
+    /// The connection of the context `srx` to a peer has ended. If the peer is silent, receives that name it will not
+    /// be filled.
     fn lost(&mut self, srx: usize, from: fi_addr_t, loss: Loss);
     /// Whether a receive at the context `srx` names this peer.
     fn awaits(&mut self, srx: usize, from: fi_addr_t) -> bool;

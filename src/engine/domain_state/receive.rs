@@ -61,7 +61,8 @@ impl RxPath<'_> {
     /// Delivers a message of the peer with the source `source`. If a plain receive with room matches, `fill` copies the
     /// message there; otherwise nothing has changed.
     ///
-    /// `PASSING`: what `is_passing` says. The usual paths have no code for it, which would keep them from being inlined.
+    /// `PASSING`: what `is_passing` says. The usual paths have no code for it, which would keep them from being
+    /// inlined.
     #[inline(always)]
     pub fn take<const PASSING: bool>(
         &mut self,
@@ -231,8 +232,8 @@ impl<A: Address> DomainState<A> {
         self.srxs[srx].arrivals.is_some() && !self.peers.delivering
     }
 
-    /// Passes a message that has arrived as a whole to the provider that has the receives of this context, if it has one
-    /// for it. Always false for contexts of this provider.
+    /// Passes a message that has arrived as a whole to the provider that has the receives of this context, if it has
+    /// one for it. Always false for contexts of this provider.
     #[inline(always)]
     pub fn pass_on(
         &mut self,

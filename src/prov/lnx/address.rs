@@ -103,8 +103,8 @@ impl Addr {
 
     /// The name in the form for short buffers, which only this library understands. None if it has no such form.
     ///
-    /// `SHORT`, length, numbers of the place and of the endpoint, and for each rail the provider and its address: the number of bytes and
-    /// text or other bytes, or 254 and an IPv4 address, or 255 and an IPv6 address.
+    /// `SHORT`, length, numbers of the place and of the endpoint, and for each rail the provider and its address: the
+    /// number of bytes and text or other bytes, or 254 and an IPv4 address, or 255 and an IPv6 address.
     pub fn short_form(&self) -> Option<Vec<u8>> {
         let Origin(number) = self.0.origin?;
         let mut bytes = SHORT.to_vec();

@@ -296,7 +296,8 @@ pub fn set_name(rails: &[Rail], eps: &[RailEp], addr: &Addr) -> Result {
     result
 }
 
-/// Leaves out accesses to memory that the application does not make, or does not permit, but for those of this provider.
+/// Leaves out accesses to memory that the application does not make, or does not permit, but for those of this
+/// provider.
 fn limit_accesses(entry: &mut Info, above: &Info, stripes: bool) {
     let own = if stripes { READS } else { Caps::empty() };
     for (caps, wanted) in [

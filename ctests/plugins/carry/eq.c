@@ -258,7 +258,7 @@ int carry_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr, struct fid_eq
 		return -FI_EINVAL;
 	attr = attr ? attr : &none;
 	if (attr->flags & ~(FI_WRITE | FI_AFFINITY))
-		return -FI_EBADFLAGS;
+		return attr->flags & FI_PEER ? -FI_EINVAL : -FI_EBADFLAGS;
 	if (attr->size > 1 << 24)
 		return -FI_EINVAL;
 	eq = calloc(1, sizeof(*eq));

@@ -79,7 +79,9 @@ static int wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struc
 static int domain2(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain, uint64_t flags,
 		     void *context)
 {
-	return flags ? -FI_EBADFLAGS : carry_domain_open(fabric, info, domain, context);
+	if (flags)
+		return flags & FI_PEER ? -FI_EINVAL : -FI_EBADFLAGS;
+	return carry_domain_open(fabric, info, domain, context);
 }
 
 static int scalable(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context)

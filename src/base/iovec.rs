@@ -6,6 +6,7 @@
 //! stay valid until the completion), so its users need no unsafe. The pieces are never `&[u8]`: they outlive the call,
 //! and the peer or the application may write them at any time.
 
+mod block;
 mod copies;
 mod cursor;
 mod element;
@@ -25,6 +26,7 @@ use abi::iovec;
 use hmem::Desc;
 use sys::io_list::{GatherList, IoList, ScatterList};
 
+pub use block::Block;
 pub use copies::CopySource;
 pub use cursor::Cursor;
 pub use piece::Piece;

@@ -17,7 +17,7 @@ pub mod text;
 
 pub use error::{Error, Result};
 pub use flags::{Access, Caps, CompFlags, CompOrder, Mode, MrMode, MsgOrder, OpFlags};
-pub use iovec::{IoVec, Piece, Registered, Source, Span};
+pub use iovec::{Block, IoVec, Piece, Registered, Source, Span};
 pub use secret::Secret;
 
 /// A child must not use what its parent has opened, and a callback must not use an object that its caller is changing.

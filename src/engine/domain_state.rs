@@ -18,6 +18,7 @@ use slab::Slab;
 
 use crate::av::AvTable;
 use crate::cntr::Counter;
+use crate::coll::Groups;
 use crate::ep_state::EpState;
 use crate::mr::MrTable;
 use crate::peer::loss::Losses;
@@ -60,6 +61,8 @@ pub struct DomainState<A> {
     pub triggers: Triggers,
     /// Queues that belong to other providers.
     pub peers: Peers,
+    /// Groups that endpoints have joined, and their collectives.
+    pub groups: Groups<A>,
     /// Sends credits to peers.
     pub credits: Option<CreditHandler>,
     outcomes: VecDeque<Outcome>,
@@ -85,6 +88,7 @@ impl<A: Address> DomainState<A> {
             auto: false,
             triggers: Triggers::default(),
             peers: Peers::default(),
+            groups: Groups::default(),
             credits: None,
             outcomes: VecDeque::new(),
             losses: Losses::default(),

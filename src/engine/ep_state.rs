@@ -143,6 +143,40 @@ pub struct EpState {
 }
 
 impl EpState {
+    /// A context of the endpoint `of`, whose number is `number`, that the application does not see: the messages of the
+    /// library itself. `index` is the number of the receive context.
+    pub fn hidden(of: &EpState, number: usize, index: usize, cq: usize, srx: usize) -> EpState {
+        EpState {
+            role: Role::Receive { of: number, index },
+            fid: 0,
+            context: 0,
+            ep_type: of.ep_type,
+            caps: of.caps | flags!(Caps: MSG | TAGGED | SEND | RECV | DIRECTED_RECV),
+            tx_cq: Some(cq),
+            rx_cq: Some(cq),
+            rx_implied: OpFlags::empty(),
+            cntrs: Default::default(),
+            behind: None,
+            av: of.av,
+            hides_source: false,
+            user_ids: false,
+            eq: None,
+            srx,
+            shares_receives: false,
+            checks_receives: false,
+            ended: None,
+            contexts: Vec::new(),
+            enabled: true,
+            more_follows: false,
+            peer_number: FI_ADDR_NOTAVAIL,
+            is_paused: false,
+            orders_access: false,
+            tx_size: usize::MAX,
+            tx_pending: 0,
+            stats: EpStats::hidden(),
+        }
+    }
+
     /// The endpoint whose connections carry the operations of this one, which has the number `own`.
     pub fn port(&self, own: usize) -> usize {
         match self.role {

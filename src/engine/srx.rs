@@ -281,6 +281,28 @@ impl Srx {
         self.keep(envelope, Bytes::Here(bytes))
     }
 
+    /// Takes messages out whose bytes are here, if no receive is to take them. The oldest are first. `wanted` gets also
+    /// whether the bytes are here; it is called for each message that waits.
+    pub fn take_whole(
+        &mut self,
+        mut wanted: impl FnMut(&Envelope, bool) -> bool,
+    ) -> Vec<(Envelope, Vec<u8>)> {
+        let mut all = Vec::new();
+        for lane in [&mut self.msg, &mut self.tagged] {
+            let is_taken = |message: &Unexpected| {
+                let is_whole = matches!(message.bytes, Bytes::Here(_));
+                wanted(&message.envelope, is_whole) && is_whole
+            };
+            for message in lane.matcher.take_waiting_if(is_taken) {
+                self.budget.release(&message);
+                if let Bytes::Here(bytes) = message.bytes {
+                    all.push((message.envelope, bytes));
+                }
+            }
+        }
+        all
+    }
+
     /// Recycles the buffer of a kept message.
     #[inline]
     fn let_go(&mut self, mut bytes: Vec<u8>) {

@@ -30,7 +30,7 @@ pub use crate::address::{Address, AddressFormat};
 pub use sys::event::SharedFd;
 
 pub use self::parts::{
-    Atomics, Batches, Connects, Contexts, Drains, Groups, Listener, Membership, Multicast,
+    Atomics, Batches, Connects, Contexts, Drains, Groups, Listener, Multicast,
     NewQueue, Prepares, Queues,
 };
 

@@ -74,7 +74,7 @@ pub struct Desk<'a, N: Connector> {
     /// Log source of the provider.
     pub source: &'static Source,
     pub limits: Limits,
-    pub(super) common: &'a mut Common<N::Addr>,
+    pub(super) common: &'a mut Common,
     pub(super) birth: Birth,
     pub(super) actions: &'a mut VecDeque<Action<N::Request>>,
 }

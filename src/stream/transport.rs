@@ -35,6 +35,7 @@ use crate::connector::Connector;
 use crate::peers::Peers;
 use crate::poller::Poller;
 use crate::session::common::Common;
+use crate::session::groups::HEADROOM;
 use crate::shm_host::{FastPoll, ShmHost};
 use base::info::Info;
 use base::log::Source;
@@ -67,7 +68,7 @@ pub struct Stream<N: Connector> {
 /// The connections of a domain with what polls them, except for making and ending them.
 struct Traffic<N: Connector> {
     /// State that the sessions of all peers share.
-    common: Common<N::Addr>,
+    common: Common,
     poller: Poller,
     peers: Peers<N>,
     shm: ShmHost,
@@ -200,7 +201,11 @@ impl<N: Connector> Transport for Stream<N> {
         Ok(())
     }
 
-    fn enable_ep(&mut self, _core: &mut DomainOf<N>, ep: usize) -> Result {
+    fn enable_ep(&mut self, domain: &mut DomainOf<N>, ep: usize) -> Result {
+        if domain.eps[ep].caps.contains(Caps::COLLECTIVE) {
+            let limit = self.traffic.common.limits.saved_bytes;
+            domain.groups.open_lane(ep, limit, HEADROOM);
+        }
         if let Some(listener) = &self.traffic.peers.ep(ep)?.listener {
             self.traffic.poller.add_listener(listener, ep)?;
         }
@@ -217,7 +222,7 @@ impl<N: Connector> Transport for Stream<N> {
             false => self.close_endpoint(domain, ep),
             // Sends nothing to peers, and leaves the epoll set alone because the parent shares it.
             true => {
-                self.traffic.common.groups.forget(ep);
+                domain.groups.forget(ep);
                 self.traffic.peers.drop_ep(domain, ep);
             }
         }

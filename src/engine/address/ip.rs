@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use super::{Address, AddressFormat};
 use base::{Error, Result};
 use object::AddrForm;
-use sys::addr;
 use sys::resolve::{Family, Question, resolve};
+use sys::{addr, netif};
 
 /// Where an endpoint takes connections or datagrams, in canonical form.
 pub type Addr = SocketAddr;
@@ -22,6 +22,34 @@ impl Address for Addr {
     fn to_bytes(&self) -> Vec<u8> {
         addr::to_bytes(self)
     }
+}
+
+/// Returns the rank of the endpoint with this address among the members; FI_EINVAL if it is not one.
+pub fn rank_among(local: Addr, members: &[Addr]) -> Result<usize> {
+    let own = addr::canonical(local);
+    if let Some(rank) = members.iter().position(|member| *member == own) {
+        return Ok(rank);
+    }
+    let rank = own.ip().is_unspecified().then(|| {
+        let ours = netif::addresses();
+        let is_ours = |member: &Addr| {
+            let mut addresses = ours.iter().map(|address| address.addr.ip());
+            member.port() == own.port() && addresses.any(|ip| ip == member.ip())
+        };
+        members.iter().position(is_ours)
+    });
+    rank.flatten().ok_or(Error::INVAL)
+}
+
+/// The bytes by which all members of a group identify this address.
+pub fn identity(addr: &Addr) -> Vec<u8> {
+    let ip = match addr {
+        SocketAddr::V4(v4) => v4.ip().to_ipv6_mapped(),
+        SocketAddr::V6(v6) => *v6.ip(),
+    };
+    let mut bytes = ip.octets().to_vec();
+    bytes.extend_from_slice(&addr.port().to_be_bytes());
+    bytes
 }
 
 /// The address format follows from the family at the beginning of the bytes.

@@ -58,6 +58,8 @@ pub enum Action<P, K> {
     },
     /// Report the loss of this peer, because a frame is expected from it.
     Watch(P),
+    /// The connection to this peer has ended: nothing that is on the way arrives there, or will arrive here.
+    Lost(P),
     Ended(K, Result<Outcome>),
 }
 
@@ -153,7 +155,6 @@ impl<P: Clone + Eq + Hash, K> Lane<P, K> {
         self.start(group, FI_BARRIER, (0, 0, 0), None, |_| {}, token)
     }
 
-    /// Returns the members, and the own rank; FI_EOPBADSTATE before the join has succeeded.
     /// Whether the peer is a member of an open group.
     pub fn has_member(&self, peer: &P) -> bool {
         self.groups
@@ -161,6 +162,7 @@ impl<P: Clone + Eq + Hash, K> Lane<P, K> {
             .any(|group| group.ranks.contains_key(peer))
     }
 
+    /// Returns the members, and the own rank; FI_EOPBADSTATE before the join has succeeded.
     pub fn membership(&self, group: u64) -> Result<(&[P], usize)> {
         let state = self.groups.get(&group).ok_or(Error::INVAL)?;
         match state.joined {
@@ -404,6 +406,7 @@ impl<P: Clone + Eq + Hash, K> Lane<P, K> {
         for (group, seq) in failed {
             self.fail(group, seq, error);
         }
+        self.actions.push_back(Action::Lost(peer.clone()));
         let groups = &self.groups;
         forget(&mut self.early, &mut self.saved, |group, early| {
             !groups.contains_key(&group) && early.from == *peer

@@ -3,19 +3,23 @@
 //! output is frames to be sent and results.
 //!
 //! `plan` has the steps of one member, `running` one collective in progress, `lane` all collectives of one endpoint,
-//! `closed` the groups that it has closed.
+//! `closed` the groups that it has closed, `groups` those of all endpoints of a domain. `messages` moves frames in
+//! messages, for transports that have no frames of their own.
 //! The arithmetic is that of atomic operations.
 //!
 //! All members compute the number of a group from its addresses, so a join is only a barrier. A member that fails
 //! notifies the members that wait for its data, and these do the same, so that no member hangs.
 
 mod closed;
+pub(crate) mod groups;
 mod lane;
+pub mod messages;
 mod plan;
 mod running;
 #[cfg(test)]
 mod tests;
 
+pub use groups::{Groups, Token};
 pub use lane::{Action, Frame, Lane, Outcome, Part, Place};
 pub use plan::Shape;
 

@@ -62,7 +62,7 @@ impl Network {
                 Action::Watch(peer) if self.dead[peer] => {
                     self.lanes[rank].lost(&peer, Error::CONNREFUSED);
                 }
-                Action::Watch(_) => {}
+                Action::Watch(_) | Action::Lost(_) => {}
                 Action::Send { to, frame, bytes } => {
                     assert_ne!(to, rank);
                     if !self.dead[to] {
@@ -540,5 +540,6 @@ fn groups_that_are_joined_and_closed_take_bounded_memory() {
     lane.arrived(&1, &forgotten, vec![0; 2], true);
     lane.lost(&1, Error::CONNRESET);
     assert_eq!(lane.saved(), 0);
+    assert!(matches!(lane.actions.pop_front(), Some(Action::Lost(1))));
     assert!(lane.actions.is_empty());
 }

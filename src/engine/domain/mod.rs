@@ -13,6 +13,7 @@ mod drain;
 mod due;
 mod engine;
 pub mod ep;
+mod groups;
 mod mr;
 mod peers;
 mod poll;

@@ -393,6 +393,7 @@ impl<A: Address> DomainState<A> {
     /// ended its connection may connect again.)
     #[cold]
     pub fn fail_receives_from(&mut self, ep: usize, fi_addr: u64, error: Error) {
+        self.lose_member_at(ep, fi_addr, error);
         for (ep, srx) in self.own_queues(ep) {
             let is_silent = true;
             self.tell_loss(ep, srx, fi_addr, Loss { error, is_silent });
@@ -405,9 +406,17 @@ impl<A: Address> DomainState<A> {
     /// A connection to a peer has ended. If receives belong to another provider, that may wait for the peer.
     #[cold]
     pub fn connection_ended(&mut self, ep: usize, fi_addr: u64, error: Error) {
+        self.lose_member_at(ep, fi_addr, error);
         for (ep, srx) in self.own_queues(ep) {
             let is_silent = false;
             self.tell_loss(ep, srx, fi_addr, Loss { error, is_silent });
+        }
+    }
+
+    fn lose_member_at(&mut self, ep: usize, fi_addr: u64, error: Error) {
+        let addr = self.eps[ep].av.and_then(|av| self.avs[av].get(fi_addr));
+        if let (Some(addr), Some(losses)) = (addr, self.groups.losses_mut(ep)) {
+            losses.push((addr.clone(), error));
         }
     }
 
@@ -418,9 +427,17 @@ impl<A: Address> DomainState<A> {
         }
     }
 
-    /// Whether a receive waits for messages of this peer only, and no other endpoint could deliver them.
+    /// Whether a receive waits for messages of this peer only, and no other endpoint could deliver them, or a collective
+    /// may wait for them.
     #[cold]
     pub fn awaits(&mut self, ep: usize, fi_addr: u64) -> bool {
+        let addr = self.eps[ep].av.and_then(|av| self.avs[av].get(fi_addr));
+        let lane = self.groups.lane(ep);
+        if let (Some(addr), Some(lane)) = (addr, lane)
+            && lane.has_member(addr)
+        {
+            return true;
+        }
         let queues = self.own_queues(ep);
         let mut named = queues.into_iter();
         named.any(|(ep, srx)| {

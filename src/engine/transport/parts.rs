@@ -8,14 +8,12 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use super::{Addressing, DomainStateOf, Transport};
-use crate::coll::Shape;
 use crate::fabric::FabricShared;
 use crate::flusher::Held;
-use abi::{fi_collective_op, fi_datatype, fi_op, fid_pep};
+use abi::{fi_datatype, fi_op, fid_pep};
 use base::info::{Info, RxAttr};
 use base::{Caps, Error, Result};
 use object::ops::atomic::{Atomic, Family};
-use object::ops::collective::Collective;
 use object::ops::transfer::{OneTx, Rx, Tx};
 use object::ops::wr::record::Route;
 
@@ -94,60 +92,22 @@ pub trait Contexts: Addressing {
     fn close_rx_context(&mut self, _domain: &mut DomainStateOf<Self>, _port: usize, _ep: usize) {}
 }
 
-/// The members of a new group.
-pub struct Membership<'a> {
-    /// Indexes into the endpoint's address vector, in order.
-    pub members: &'a [u64],
-    /// A group that contains all members.
-    pub parent: Option<u64>,
-}
-
-/// Collectives: fi_collective(3).
+/// Collectives: fi_collective(3). The frames of an endpoint's collectives are in `DomainState::groups`, from the call of
+/// `open_lane`, which `enable_ep` makes, until that of `forget`.
 pub trait Groups: Addressing {
     /// Whether endpoints may have collectives.
     const COLLECTIVES: bool = false;
 
-    /// Prepares a group that an endpoint is going to join. Returns the group's address.
-    fn open_group(
-        &mut self,
-        _domain: &mut DomainStateOf<Self>,
-        _ep: usize,
-        _membership: &Membership<'_>,
-    ) -> Result<u64> {
+    /// The bytes by which all members identify this address.
+    fn identity(_addr: &Self::Addr) -> Vec<u8> {
+        Vec::new()
+    }
+    /// Returns the rank of the endpoint among the members; FI_EINVAL if it is not one.
+    fn own_rank(&self, _ep: usize, _members: &[Self::Addr]) -> Result<usize> {
         Err(Error::NOSYS)
     }
-    /// Joins the group asynchronously; `alone` means without contacting the other members. `token` has the group's
-    /// handle and the context.
-    fn join_group(
-        &mut self,
-        _domain: &mut DomainStateOf<Self>,
-        _ep: usize,
-        _group: u64,
-        _token: (usize, usize),
-        _alone: bool,
-    ) {
-    }
-    /// Leaves the group, because its handle is closed.
-    fn leave_group(&mut self, _domain: &mut DomainStateOf<Self>, _ep: usize, _group: u64) {}
-    /// Returns the parameters of a collective for this endpoint, except the sizes.
-    fn shape(
-        &self,
-        _domain: &DomainStateOf<Self>,
-        _ep: usize,
-        _what: fi_collective_op,
-        _group: u64,
-        _root: u64,
-    ) -> Result<Shape> {
-        Err(Error::NOSYS)
-    }
-    fn collect(
-        &mut self,
-        _domain: &mut DomainStateOf<Self>,
-        _ep: usize,
-        _call: Collective,
-    ) -> Result {
-        Err(Error::NOSYS)
-    }
+    /// Carries out the actions that a call of the application has queued.
+    fn groups_moved(&mut self, _domain: &mut DomainStateOf<Self>, _ep: usize) {}
 }
 
 /// Multicast groups: fi_cm(3), fi_join. For endpoints with FI_MULTICAST.

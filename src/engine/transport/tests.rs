@@ -5,7 +5,7 @@ use super::*;
 use crate::domain_state::Regions;
 use crate::fabric::FabricShared;
 use crate::reactor::Reactor;
-use abi::{FI_ADDR_NOTAVAIL, FI_BARRIER};
+use abi::FI_ADDR_NOTAVAIL;
 use base::rights::KeyPolicy;
 use base::{Access, IoVec, OpFlags, Registered};
 use object::AddrForm;
@@ -150,16 +150,10 @@ fn calls_of_parts_that_are_not_there_answer_so() {
     assert_eq!(bare.shutdown(domain, 0), Err(Error::NOSYS));
     assert_eq!(bare.peer(0), Err(Error::NOSYS));
     assert_eq!(bare.socket(0).err(), Some(Error::NOSYS));
-    let membership = Membership {
-        members: &[],
-        parent: None,
-    };
-    assert_eq!(bare.open_group(domain, 0, &membership), Err(Error::NOSYS));
+    assert_eq!(bare.own_rank(0, &[]), Err(Error::NOSYS));
     let group = "group".to_owned();
     let joined = bare.join_multicast(domain, 0, &group, Caps::SEND);
     assert_eq!(joined, Err(Error::NOSYS));
-    let shape = bare.shape(domain, 0, FI_BARRIER, 0, 0);
-    assert_eq!(shape.err(), Some(Error::NOSYS));
     assert_eq!(bare.set_keys(0, Vec::new()), Err(Error::NOSYS));
     assert_eq!(bare.permit_sharing(0, true), Err(Error::NOPROTOOPT));
     assert_eq!(bare.set_firewalled(0, true), Err(Error::NOPROTOOPT));

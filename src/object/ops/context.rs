@@ -65,6 +65,11 @@ impl Given {
 }
 
 impl Context {
+    /// The context of an operation of the library itself.
+    pub fn own(number: usize) -> Context {
+        Given(number).with(OpFlags::empty())
+    }
+
     #[inline]
     pub fn number(&self) -> usize {
         self.number

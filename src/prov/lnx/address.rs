@@ -101,6 +101,15 @@ impl Addr {
         &self.0
     }
 
+    /// The bytes by which all members of a group identify the endpoint, whatever the form of its name.
+    pub fn identity(&self) -> Vec<u8> {
+        let mut bytes = self.0.nonce.to_be_bytes().to_vec();
+        for part in &self.0.parts {
+            bytes.extend(&part.bytes);
+        }
+        bytes
+    }
+
     /// The name in the form for short buffers, which only this library understands. None if it has no such form.
     ///
     /// `SHORT`, length, numbers of the place and of the endpoint, and for each rail the provider and its address: the

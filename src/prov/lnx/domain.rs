@@ -23,6 +23,7 @@ use base::{Caps, Error, Result};
 use client::layer::{self, Operations, Pool};
 use client::owner::{Desk, EntryId};
 use client::with_entry;
+use engine::coll::messages::{self, Messages};
 use engine::clock::Monotonic;
 use engine::domain_state::TxOp;
 use engine::peer::post::post;
@@ -51,6 +52,8 @@ pub struct Linked {
     /// Places of addresses that were removed, whose endpoints may still have offers for this one.
     retired: VecDeque<Vec<Vec<fi_addr_t>>>,
     pub(super) polls: u32,
+    /// Collectives.
+    pub(super) messages: Messages<Addr>,
     /// The rail that has brought something last, and how often it has brought nothing since.
     pub(super) busy: Option<usize>,
     pub(super) quiet: u32,
@@ -128,10 +131,16 @@ impl Linked {
         let ended = closed.into_iter().map(|(closed, _)| (closed, None));
         drop(self.held.ops.closed(ended));
         self.held.stripes.close(ep);
-        self.held.drop_receives(ep);
+        self.held.drop_receives(domain, ep);
         if let Some(routes) = self.held.routes.get_mut(ep) {
             routes.clear();
         }
+    }
+
+    /// The name of an endpoint.
+    pub(super) fn own_name(&self, ep: usize) -> Result<Addr> {
+        let endpoint = self.eps.get(ep).ok_or(Error::INVAL)?;
+        rails::name(&self.rails, &endpoint.rails, &self.here)
     }
 
     /// Inserts an address into the vectors of the rails that lead there.
@@ -255,6 +264,7 @@ impl Transport for Linked {
             retired: VecDeque::new(),
             limits: Limits::of(link),
             polls: 0,
+            messages: Messages::default(),
             busy: None,
             quiet: 0,
 
@@ -314,21 +324,20 @@ impl Transport for Linked {
         if let Some(endpoint) = self.eps.get_mut(ep) {
             endpoint.is_enabled = true;
         }
-        Ok(())
+        messages::open(self, domain, ep, KEPT)
     }
 
     fn close_ep(&mut self, domain: &mut State, ep: usize) {
         self.close(domain, ep);
+        self.messages.close(domain, ep);
     }
 
     fn name(&self, ep: usize) -> Result<Vec<u8>> {
-        let endpoint = self.eps.get(ep).ok_or(Error::INVAL)?;
-        rails::name(&self.rails, &endpoint.rails, &self.here).map(|addr| addr.to_bytes())
+        self.own_name(ep).map(|addr| addr.to_bytes())
     }
 
     fn name_within(&self, ep: usize, room: usize) -> Result<Vec<u8>> {
-        let endpoint = self.eps.get(ep).ok_or(Error::INVAL)?;
-        let addr = rails::name(&self.rails, &endpoint.rails, &self.here)?;
+        let addr = self.own_name(ep)?;
         let whole = addr.to_bytes();
         Ok(match addr.short_form() {
             Some(short) if whole.len() > room && short.len() <= room => short,
@@ -450,6 +459,8 @@ impl Transport for Linked {
     }
 }
 
+/// Bytes of frames of collectives that have not begun here, at most.
+const KEPT: usize = 16 << 20;
 /// Notes on the way at most.
 const NOTES: usize = 1 << 16;
 /// Removed addresses that are kept.

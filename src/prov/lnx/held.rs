@@ -128,6 +128,13 @@ const RECEIVE: usize = 1 << 63;
 /// Those of messages that may be notes, with the number of the entry.
 const NOTE: usize = 1 << 62;
 
+/// The tag of messages of collectives: docs/wire/collectives.md.
+pub const GROUP_TAG: u64 = 0x4649_636f_6c6c_ec75;
+/// Most bytes of such a message.
+pub const MOST_OF_GROUP: usize = 4096;
+/// Bytes of such messages that wait, at most.
+const GROUP_LIMIT: usize = 1 << 20;
+
 /// The state of the owner, for the calls of its peers.
 pub struct Cx<'a> {
     pub held: &'a mut Held,
@@ -220,9 +227,11 @@ impl Held {
         routes[dest] = route;
     }
 
-    /// Drops the receives that the peers of a closed endpoint did not complete.
-    pub fn drop_receives(&mut self, ep: usize) {
-        self.receives.retain(|_, receive| receive.envelope.ep != ep);
+    /// Drops the receives that the peers of a closed endpoint, or of a context of it, did not complete.
+    pub fn drop_receives(&mut self, domain: &State, ep: usize) {
+        let of = |at: usize| domain.eps.get(at).map_or(at, |state| state.port(at));
+        self.receives
+            .retain(|_, receive| of(receive.envelope.ep) != ep);
     }
 
     /// The index of an endpoint's sender in the endpoint's vector, if it is there.
@@ -316,15 +325,24 @@ impl Owner for Cx<'_> {
         if self.held.unsorted.contains(&message.srx) {
             return Answer::Refused(Error::AGAIN);
         }
-        if message.len == note::LEN && message.from != FI_ADDR_UNSPEC {
+        let is_known = message.from != FI_ADDR_UNSPEC;
+        let is_of_group = self.is_of_group(ep, message.what, message.tag, message.len);
+        if is_of_group && self.is_group_full(ep) {
+            return Answer::Refused(Error::AGAIN);
+        }
+        if is_known && (is_of_group || message.len == note::LEN) {
             self.held.unsorted.push(message.srx);
             let context = RECEIVE | NOTE | entry.0;
             let flags = OpFlags::COMPLETION;
-            self.held.entries.fill_own(entry, note::LEN, flags, context);
+            self.held.entries.fill_own(entry, message.len, flags, context);
             *self.held.stage(entry) = Stage::Note(*message);
             return Answer::Matched;
         }
         let known = self.source(ep, rail, message.from);
+        let (ep, srx) = match is_of_group {
+            true => self.group_context(ep),
+            false => (ep, srx),
+        };
         let envelope = Envelope {
             what: message.what,
             source: known.unwrap_or_else(new_source),
@@ -363,8 +381,14 @@ impl Owner for Cx<'_> {
         if self.held.unsorted.contains(&srx) {
             return false;
         }
-        if message.len == note::LEN as u64 && message.from != FI_ADDR_UNSPEC {
+        let len = message.len as usize;
+        if len == note::LEN && message.from != FI_ADDR_UNSPEC {
             return self.took_note(ep, rail, message, fill);
+        }
+        if self.is_of_group(ep, message.what, message.tag, len) {
+            return message.from != FI_ADDR_UNSPEC
+                && !self.is_group_full(ep)
+                && self.took_note(ep, rail, message, fill);
         }
         let source = self
             .source(ep, rail, message.from)
@@ -395,11 +419,13 @@ impl Owner for Cx<'_> {
             place: from,
         };
         self.held.stripes.fail(&peer, loss.error);
-        if loss.is_silent
-            && self.domain.eps.contains(ep)
+        if self.domain.eps.contains(ep)
             && let Some(index) = self.held.index_of(self.domain, ep, rail, from)
         {
-            self.domain.fail_receives_from(ep, index, loss.error);
+            match loss.is_silent {
+                true => self.domain.fail_receives_from(ep, index, loss.error),
+                false => self.domain.connection_ended(ep, index, loss.error),
+            }
         }
     }
 
@@ -417,7 +443,8 @@ impl Owner for Cx<'_> {
         let Stage::Arrived(envelope) = *stage else {
             return;
         };
-        let number = number_of(envelope.ep, envelope.token as usize);
+        let port = self.domain.eps[envelope.ep].port(envelope.ep);
+        let number = number_of(port, envelope.token as usize);
         *stage = Stage::Queued { number };
         let srx = self.domain.eps[envelope.ep].srx;
         self.domain.srxs[srx].keep(Envelope { data, ..envelope }, Bytes::There);
@@ -432,8 +459,9 @@ impl Owner for Cx<'_> {
             Stage::Queued { number } => {
                 self.held.forget(entry);
                 let (ep, _) = ep_and_rail(number);
-                if let Some(state) = self.domain.eps.get(ep) {
-                    self.domain.srxs[state.srx].forget_message(entry.0 as u64);
+                if self.domain.eps.contains(ep) {
+                    self.domain
+                        .each_srx(ep, |srx| srx.forget_message(entry.0 as u64));
                 }
             }
             Stage::Taken(number) => {
@@ -572,7 +600,7 @@ impl Cx<'_> {
         message: &Whole,
         fill: &mut dyn FnMut(&IoVec),
     ) -> bool {
-        let mut bytes = [0; note::LEN];
+        let mut bytes = vec![0; message.len as usize];
         IoVec::with_bytes(&mut bytes, fill);
         let what = Unsorted {
             peer: Peer {
@@ -614,9 +642,34 @@ impl Cx<'_> {
         self.sort(&what, &bytes);
     }
 
-    /// Handles a message of the length of notes.
+    /// Whether a message belongs to a collective of the endpoint.
+    #[inline]
+    fn is_of_group(&self, ep: usize, what: What, tag: u64, len: usize) -> bool {
+        tag == GROUP_TAG
+            && what == What::Tagged
+            && len <= MOST_OF_GROUP
+            && !self.domain.eps[ep].contexts.is_empty()
+    }
+
+    /// Whether messages of collectives wait, because those that have arrived were not handled.
+    #[cold]
+    fn is_group_full(&self, ep: usize) -> bool {
+        let (_, srx) = self.group_context(ep);
+        self.domain.srxs[srx].saved() > GROUP_LIMIT
+    }
+
+    /// The context of an endpoint's collectives, and its receives.
+    fn group_context(&self, ep: usize) -> (usize, usize) {
+        let via = self.domain.eps[ep].contexts[0];
+        (via, self.domain.eps[via].srx)
+    }
+
+    /// Handles a message of the length of notes, or of a collective.
     fn sort(&mut self, message: &Unsorted, bytes: &[u8]) {
         let peer = message.peer;
+        if self.is_of_group(peer.ep, message.what, message.tag, bytes.len()) {
+            return self.deliver(message, bytes);
+        }
         let note = match Note::read(bytes) {
             None => return self.deliver(message, bytes),
             Some(note) => note,
@@ -692,8 +745,12 @@ impl Cx<'_> {
     /// Delivers a message of the application whose bytes are here.
     fn deliver(&mut self, message: &Unsorted, bytes: &[u8]) {
         let (envelope, is_known) = self.envelope(message, bytes.len() as u64);
-        let ep = message.peer.ep;
-        let srx = self.domain.eps[ep].srx;
+        let port = message.peer.ep;
+        let (ep, srx) = match self.is_of_group(port, message.what, message.tag, bytes.len()) {
+            true => self.group_context(port),
+            false => (port, self.domain.eps[port].srx),
+        };
+        let envelope = Envelope { ep, ..envelope };
         match self.domain.srxs[srx].accept(&envelope) {
             Some(recv) => {
                 let part = bytes.len().min(recv.len);

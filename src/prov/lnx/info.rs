@@ -255,7 +255,7 @@ fn over(link: &Link, query: &Query) -> Prototype {
     };
     let nothing = Info::default();
     let face = link.face().unwrap_or(&nothing);
-    let tx_caps = all(|rail| rail.tx.caps) & TX;
+    let tx_caps = all(|rail| rail.tx.caps) & TX | OWN_TX;
     let rx_caps = all(|rail| rail.rx.caps) & RX | OWN_RX;
     let comm = link.rails.iter().fold(Caps::empty(), |sum, rail| {
         sum | (rail.caps | rail.domain.caps) & flags!(Caps: LOCAL_COMM | REMOTE_COMM)
@@ -333,7 +333,7 @@ fn over(link: &Link, query: &Query) -> Prototype {
     let (tx_size, rx_size) = (info.tx.size, info.rx.size);
     Prototype {
         info,
-        on_request: Caps::TRIGGER,
+        on_request: flags!(Caps: TRIGGER | COLLECTIVE),
         tx_size,
         rx_size,
         addr_formats: match is_shm(face) {
@@ -352,7 +352,8 @@ const RX: Caps = flags!(Caps:
     MSG | TAGGED | RMA | ATOMIC | RECV | REMOTE_READ | REMOTE_WRITE | SOURCE | DIRECTED_RECV
 );
 /// What lnx adds by itself.
-const OWN_RX: Caps = Caps::MULTI_RECV;
+const OWN_TX: Caps = Caps::COLLECTIVE;
+const OWN_RX: Caps = flags!(Caps: MULTI_RECV | COLLECTIVE);
 /// Further capabilities, offered only if the hints name them.
 const ON_DEMAND: Caps =
     flags!(Caps: TAGGED_MULTI_RECV | TAGGED_DIRECTED_RECV | EXACT_DIRECTED_RECV | AV_USER_ID);

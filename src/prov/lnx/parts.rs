@@ -5,12 +5,14 @@ use core::time::Duration;
 
 use super::address::{Addr, Format};
 use super::domain::Linked;
-use super::held::{Flight, State};
+use super::held::{Flight, GROUP_TAG, MOST_OF_GROUP, State};
 use abi::*;
-use base::Result;
+use base::{Error, Result};
+use engine::coll::messages::{self, Carries, Messages, Target};
 use engine::peer::post::post_atomic;
 use engine::transport::*;
 use object::ops::atomic::{Atomic, Family};
+use object::ops::transfer::What;
 
 impl Addressing for Linked {
     type Addr = Addr;
@@ -19,7 +21,40 @@ impl Addressing for Linked {
 
 impl Connects for Linked {}
 impl Contexts for Linked {}
-impl Groups for Linked {}
+impl Groups for Linked {
+    const COLLECTIVES: bool = true;
+
+    fn identity(addr: &Addr) -> Vec<u8> {
+        addr.identity()
+    }
+
+    fn own_rank(&self, ep: usize, members: &[Addr]) -> Result<usize> {
+        let own = self.own_name(ep)?.identity();
+        let rank = members.iter().position(|member| member.identity() == own);
+        rank.ok_or(Error::INVAL)
+    }
+
+    fn groups_moved(&mut self, domain: &mut State, _ep: usize) {
+        messages::poll(self, domain);
+    }
+}
+
+impl Carries for Linked {
+    const TARGET: Target = Target {
+        what: What::Tagged,
+        tag: GROUP_TAG,
+        context: 0,
+    };
+
+    fn messages(&mut self) -> &mut Messages<Addr> {
+        &mut self.messages
+    }
+
+    fn packet(&self) -> usize {
+        MOST_OF_GROUP
+    }
+}
+
 impl Multicast for Linked {}
 
 impl Atomics for Linked {

@@ -316,7 +316,10 @@ impl Posts for Linked {
         _context: u8,
     ) -> Result {
         let route = self.route(domain, port, dest as u64)?;
-        if tx.iov.remaining() >= self.stripe_size && self.may_stripe(port, tx) {
+        // Messages of collectives come from a context of the endpoint.
+        let is_of_group = op.ep() != port;
+        let is_long = tx.iov.remaining() >= self.stripe_size;
+        if is_long && !is_of_group && self.may_stripe(port, tx) {
             let offered = self.offer(domain, port, route, tx, op);
             if offered == Err(Error::AGAIN) {
                 self.poll(domain);

@@ -4,6 +4,7 @@
 use super::domain::{LOOK, Linked};
 use super::held::{Cx, State};
 use client::owner::{Owner, Report};
+use engine::coll::messages;
 use sys::event::{BATCH, Ready};
 
 /// While one rail is busy, one poll in this many polls the others.
@@ -48,6 +49,7 @@ impl Linked {
         if self.held.stripes.next_ask.is_some() && self.polls.is_multiple_of(ASK_EVERY) {
             self.ask(domain);
         }
+        messages::poll(self, domain);
     }
 
     /// Polls one rail. Returns whether anything has happened.
@@ -88,6 +90,7 @@ impl Linked {
             }
             self.take_aside(domain);
             self.ask(domain);
+            messages::poll(self, domain);
             is_idle &= self.held.stripes.todo.is_empty();
             if is_idle && self.may_sleep(domain) {
                 can_sleep = true;

@@ -17,8 +17,9 @@ use base::info::Info;
 use base::log::{Source, Subsys, log_warn};
 use base::{Caps, Error, Result};
 use client::Completion;
-use engine::address::ip::{Addr, Format};
+use engine::address::ip::{self, Addr, Format};
 use engine::cntr::Counter;
+use engine::coll::messages::{self, Messages};
 use engine::domain_state::TxOp;
 use engine::peer::handover::Handover;
 use engine::peer::post::{post, post_atomic, post_from};
@@ -60,7 +61,23 @@ impl Contexts for Rxm {
     }
 }
 
-impl Groups for Rxm {}
+impl Groups for Rxm {
+    const COLLECTIVES: bool = true;
+
+    fn identity(addr: &Addr) -> Vec<u8> {
+        ip::identity(addr)
+    }
+
+    fn own_rank(&self, ep: usize, members: &[Addr]) -> Result<usize> {
+        let own = addr::from_bytes(&self.name(ep)?).ok_or(Error::INVAL)?;
+        ip::rank_among(own, members)
+    }
+
+    fn groups_moved(&mut self, domain: &mut StateOf, _ep: usize) {
+        messages::poll(self, domain);
+    }
+}
+
 impl Multicast for Rxm {}
 
 impl Atomics for Rxm {
@@ -129,6 +146,7 @@ impl Transport for Rxm {
             batch: (0..BATCH).map(|_| Completion::default()).collect(),
             polls: 0,
             until_attend: 0,
+            messages: Messages::default(),
         })
     }
 
@@ -183,13 +201,15 @@ impl Transport for Rxm {
         endpoint.listener.listen()?;
         let own = addr::from_bytes(&endpoint.listener.name()?).map(addr::canonical);
         self.sessions.listen(ep, own);
-        Ok(())
+        let limit = self.lower.domain.settings().saved;
+        messages::open(self, domain, ep, limit)
     }
 
     fn close_ep(&mut self, domain: &mut StateOf, ep: usize) {
         self.sessions.close_port(domain, &mut self.lower, ep);
         self.lower.close_ep(ep);
         self.sessions.end_closed(domain, &mut self.lower);
+        self.messages.close(domain, ep);
     }
 
     fn name(&self, ep: usize) -> Result<Vec<u8>> {

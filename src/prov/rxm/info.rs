@@ -383,14 +383,16 @@ const CORE_CAPS: Caps = flags!(Caps:
 );
 const OWN_MR_MODE: MrMode = flags!(MrMode: LOCAL | VIRT_ADDR | ALLOCATED | PROV_KEY | ENDPOINT);
 
-const TX: Caps = flags!(Caps: MSG | TAGGED | RMA | ATOMIC | SEND | READ | WRITE | TRIGGER);
+const TX: Caps = flags!(Caps:
+    MSG | TAGGED | RMA | ATOMIC | COLLECTIVE | SEND | READ | WRITE | TRIGGER
+);
 const RX: Caps = flags!(Caps:
-    MSG | TAGGED | RMA | ATOMIC | RECV | REMOTE_READ | REMOTE_WRITE | MULTI_RECV | SOURCE
-    | DIRECTED_RECV | SOURCE_ERR | TRIGGER
+    MSG | TAGGED | RMA | ATOMIC | COLLECTIVE | RECV | REMOTE_READ | REMOTE_WRITE | MULTI_RECV
+    | SOURCE | DIRECTED_RECV | SOURCE_ERR | TRIGGER
 );
 const DOMAIN: Caps = flags!(Caps: LOCAL_COMM | REMOTE_COMM | PEER);
 /// Capabilities among `RX`, `TX` and `DOMAIN` that an entry has only if the hints name them.
-const ON_REQUEST: Caps = flags!(Caps: ATOMIC | DIRECTED_RECV | SOURCE_ERR | TRIGGER);
+const ON_REQUEST: Caps = flags!(Caps: ATOMIC | DIRECTED_RECV | SOURCE_ERR | TRIGGER | COLLECTIVE);
 /// Further capabilities, also only if the hints name them.
 const ON_DEMAND: Caps = flags!(Caps:
     TAGGED_MULTI_RECV | TAGGED_DIRECTED_RECV | EXACT_DIRECTED_RECV | AV_USER_ID | SHARED_AV

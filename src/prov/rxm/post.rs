@@ -7,10 +7,12 @@ use super::session::{Cx, Session};
 use super::state::{Rxm, StateOf};
 use base::flags::flags;
 use base::{Error, OpFlags, Result};
+use engine::address::ip::Addr;
+use engine::coll::messages::{Carries, Messages, Target};
 use engine::domain_state::TxOp;
 use engine::peer::post::Posts;
 use object::ops::atomic::{Atomic, Family};
-use object::ops::transfer::{OneTx, Tx};
+use object::ops::transfer::{OneTx, Tx, What};
 
 /// Flags of messages that the fast path does not handle.
 const SPECIAL: OpFlags = flags!(OpFlags:
@@ -118,5 +120,22 @@ impl Posts for Rxm {
         self.post_to(domain, id, |session, cx| {
             session.post_atomic(cx, atomic, op)
         })
+    }
+}
+
+impl Carries for Rxm {
+    /// The application can have no second context.
+    const TARGET: Target = Target {
+        what: What::Msg,
+        tag: 0,
+        context: 1,
+    };
+
+    fn messages(&mut self) -> &mut Messages<Addr> {
+        &mut self.messages
+    }
+
+    fn packet(&self) -> usize {
+        self.sessions.common.settings.eager.saturating_sub(HEADER)
     }
 }

@@ -10,6 +10,7 @@ use abi::{FI_ADDR_NOTAVAIL, FI_MULTI_RECV, FI_RECV, FI_REMOTE_CQ_DATA, FI_REMOTE
 use base::{CompFlags, Error};
 use client::layer::{Block, Loan};
 use client::{Completion, Cq, Done};
+use engine::coll::messages;
 use engine::domain_state::Sender;
 
 /// Maximum of completions that one poll takes from a queue.
@@ -36,6 +37,7 @@ impl Rxm {
         for at in 0..self.lower.queues.len() {
             self.poll_queue(domain, at);
         }
+        messages::poll(self, domain);
         if !self.lower.dry.is_empty() {
             self.lower.post_dry();
         }
@@ -127,6 +129,8 @@ impl Rxm {
     pub fn drive(&mut self, domain: &mut StateOf) {
         self.poll(domain);
         self.poll_events(domain, true);
+        // Connections may have ended.
+        messages::poll(self, domain);
     }
 
     /// Polls until nothing is ready.

@@ -7,6 +7,7 @@ use super::lower::Lower;
 use super::sessions::Sessions;
 use client::Completion;
 use engine::address::ip::Addr;
+use engine::coll::messages::Messages;
 use engine::domain_state::DomainState;
 
 /// The engine's state of an rxm domain.
@@ -22,4 +23,6 @@ pub struct Rxm {
     pub(super) polls: u32,
     /// Number of polls until the next check for a pending report request.
     pub(super) until_attend: usize,
+    /// Collectives.
+    pub(super) messages: Messages<Addr>,
 }

@@ -26,7 +26,7 @@ use stream::poller::Poller;
 use stream::proto::{CLOSES, CmHeader, CmKind, EXTENSIONS, RdmPrivate, private_of};
 use stream::session::State;
 use stream::session::closing::Closing;
-use sys::{addr, netif};
+use sys::addr;
 
 /// A request that waits for the answer to the local request to the same peer. It will be accepted, but the peer may not
 /// know yet.
@@ -403,23 +403,6 @@ fn reject(desk: &Desk<'_>, from: &Handshake, peer: &Addr, why: &str) {
         private_of(&from.exchange),
         false,
     );
-}
-
-/// Returns the rank of the endpoint with this address among the members; FI_EINVAL if it is not one.
-pub(super) fn rank_among(local: Addr, members: &[Addr]) -> base::Result<usize> {
-    let own = sys::addr::canonical(local);
-    if let Some(rank) = members.iter().position(|member| *member == own) {
-        return Ok(rank);
-    }
-    let rank = own.ip().is_unspecified().then(|| {
-        let ours = netif::addresses();
-        let is_ours = |member: &Addr| {
-            let mut addresses = ours.iter().map(|address| address.addr.ip());
-            member.port() == own.port() && addresses.any(|ip| ip == member.ip())
-        };
-        members.iter().position(is_ours)
-    });
-    rank.flatten().ok_or(Error::INVAL)
 }
 
 /// Adds the interface on which the peer connected to a link-local address.

@@ -4,11 +4,10 @@
 use core::ffi::c_void;
 use core::time::Duration;
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::tcp::accept::{Crossing, Request, rank_among};
+use crate::tcp::accept::{Crossing, Request};
 use crate::tcp::handshake::{Auth, Handshake};
 use crate::tcp::same_host::{Sharing, ShmListener, within_host};
 use crate::tcp::site::Site;
@@ -17,7 +16,7 @@ use abi::fid_pep;
 use base::info::Info;
 use base::log::Source;
 use base::{Error, Result};
-use engine::address::ip::{Addr, Format};
+use engine::address::ip::{self, Addr, Format};
 use engine::auth::Key;
 use engine::fabric::FabricShared;
 use engine::half_open::HalfOpen;
@@ -137,17 +136,11 @@ impl Connector for Connections {
     }
 
     fn own_rank(local: &Addr, members: &[Addr]) -> Result<usize> {
-        rank_among(*local, members)
+        ip::rank_among(*local, members)
     }
 
     fn identity(addr: &Addr) -> Vec<u8> {
-        let ip = match addr {
-            SocketAddr::V4(v4) => v4.ip().to_ipv6_mapped(),
-            SocketAddr::V6(v6) => *v6.ip(),
-        };
-        let mut bytes = ip.octets().to_vec();
-        bytes.extend_from_slice(&addr.port().to_be_bytes());
-        bytes
+        ip::identity(addr)
     }
 
     fn begin(&mut self, desk: &mut Desk<'_>, id: usize) -> Result {

@@ -77,9 +77,9 @@ impl<A: Address> Session<A> {
 
     /// Whether the connection can be closed from the view of this side.
     fn is_at_rest(&self, cx: &Cx<'_, A>) -> bool {
-        let lane = cx.common.groups.lane(self.peer.ep);
+        let lane = cx.domain.groups.lane(self.peer.ep);
         // The loss of a member ends collectives, and is noticed by the end of its connection.
-        let is_member = lane.is_ok_and(|lane| lane.has_member(&self.peer.addr));
+        let is_member = lane.is_some_and(|lane| lane.has_member(&self.peer.addr));
         let has_left = self.tx.out.frames().is_empty() && !self.tx.has_waiting();
         let has_work = self.coll.is_some() || self.is_awaited();
         self.is_quiet() && has_left && !has_work && !is_member

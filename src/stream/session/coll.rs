@@ -24,7 +24,10 @@ impl<A: Address> Session<A> {
         }
         let frame = frame?;
         let (ep, peer) = (self.peer.ep, self.peer.addr.clone());
-        match cx.common.lane_of(ep).place(&peer, &frame, payload) {
+        let Some(lane) = cx.domain.groups.lane_mut(ep) else {
+            return Err(Fault::Rule("a frame of a collective before the endpoint is enabled"));
+        };
+        match lane.place(&peer, &frame, payload) {
             Place::Refuse(why) => return Err(Fault::Rule(why)),
             Place::Wait => {
                 self.rx.hold_frame(cx, &header_of(&frame, payload as usize));

@@ -8,13 +8,11 @@ use std::io;
 use std::sync::Arc;
 
 use crate::session::grace;
-use crate::session::groups::Groups;
 use base::log::Source;
 use engine::flusher::Held;
 use engine::id_set::IdSet;
 use engine::peer::retry::Jitter;
 use engine::peer::stall::Ticks;
-use engine::transport::Address;
 
 /// Limits from the provider's settings.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +47,7 @@ pub struct Limits {
 }
 
 /// State that all sessions share, protected by the domain lock.
-pub struct Common<A> {
+pub struct Common {
     /// Log source of the provider.
     pub source: &'static Source,
     pub limits: Limits,
@@ -71,8 +69,6 @@ pub struct Common<A> {
     pub scratch: Box<[u8]>,
     /// Staging buffers not in use.
     pub buffers: Vec<Vec<u8>>,
-    /// Groups that endpoints have joined, and their collectives.
-    pub groups: Groups<A>,
     /// Counts calls of `progress`.
     pub polls: u64,
     /// Operations that wait for a peer.
@@ -115,8 +111,8 @@ pub enum Todo {
 /// Maximum of bytes that one read takes from a socket.
 const SCRATCH: usize = 64 * 1024;
 
-impl<A: Address> Common<A> {
-    pub fn new(source: &'static Source, limits: Limits) -> Common<A> {
+impl Common {
+    pub fn new(source: &'static Source, limits: Limits) -> Common {
         Common {
             source,
             waits: Ticks::new(limits.op_timeout, limits.stall_report),
@@ -130,7 +126,6 @@ impl<A: Address> Common<A> {
             grace_from: grace::LEAST,
             scratch: vec![0; SCRATCH].into_boxed_slice(),
             buffers: Vec::new(),
-            groups: Groups::default(),
             polls: 1,
             watches_peers: false,
             jitter: Jitter::new(),

@@ -1,34 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Collectives in sessions: the groups that endpoints have joined, payloads that arrive, and the conversion of frames
-//! for the state machine in `engine::coll`. docs/wire/tcp.md, "Extensions".
+//! Collectives in sessions: payloads that arrive, and the conversion of frames for the state machine in `engine::coll`. docs/wire/tcp.md, "Extensions".
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use crate::proto::{self, BASE_HEADER};
 use crate::session::Cx;
-use crate::session::common::{Common, Todo};
+use crate::session::common::Todo;
 use crate::session::peer::Peer;
 use crate::session::receive::Fault;
 use base::grow::append;
-use base::{Error, IoVec, Result};
-use engine::coll::{self, Frame, Lane};
+use base::{Error, Result};
+use engine::coll::{self, Frame};
+use engine::domain_state::DomainState;
 use engine::transport::Address;
-
-/// The groups of a domain's endpoints.
-pub struct Groups<A> {
-    /// By endpoint.
-    pub lanes: HashMap<usize, Lane<A, Token>>,
-    /// By the endpoint and the address: the number by which the members identify the group.
-    pub by_address: BTreeMap<(usize, u64), u64>,
-    /// Number of addresses that were assigned.
-    pub given: u64,
-}
-
-/// The data for reporting the end of a collective.
-pub enum Token {
-    Join { fid: usize, context: usize },
-    Call { context: usize, output: IoVec },
-}
 
 /// Frames for a peer whose connection is not up yet. Empty if the peer only has to send.
 #[derive(Default)]
@@ -62,9 +46,16 @@ impl Part {
 
     /// Passes on the complete payload.
     pub fn arrived<A: Address>(self, cx: &mut Cx<'_, A>, peer: &Peer<A>) {
-        if let Some(lane) = cx.common.groups.lane_mut(peer.ep) {
+        if let Some(lane) = cx.domain.groups.lane_mut(peer.ep) {
             lane.arrived(&peer.addr, &self.frame, self.bytes, self.kept);
             cx.todo(Todo::Collectives(peer.ep));
+        }
+    }
+
+    /// The rest of the payload will not arrive.
+    pub fn is_lost<A: Address>(&self, domain: &mut DomainState<A>, ep: usize) {
+        if let (true, Some(lane)) = (self.kept, domain.groups.lane_mut(ep)) {
+            lane.dropped(self.len);
         }
     }
 
@@ -76,54 +67,6 @@ impl Part {
 
 /// Bytes reserved for the header in front of each payload.
 pub const HEADROOM: usize = BASE_HEADER + 16;
-
-impl<A: Address> Default for Groups<A> {
-    fn default() -> Self {
-        Groups {
-            lanes: HashMap::new(),
-            by_address: BTreeMap::new(),
-            given: 0,
-        }
-    }
-}
-
-impl<A: Address> Groups<A> {
-    pub fn forget(&mut self, ep: usize) {
-        self.lanes.remove(&ep);
-        let of_ep = self.by_address.range((ep, 0)..=(ep, u64::MAX));
-        let keys: Vec<_> = of_ep.map(|(&key, _)| key).collect();
-        keys.iter().for_each(|key| _ = self.by_address.remove(key));
-    }
-
-    pub fn number(&self, ep: usize, address: u64) -> Result<u64> {
-        let number = self.by_address.get(&(ep, address));
-        number.copied().ok_or(Error::INVAL)
-    }
-
-    /// Handles a payload whose rest will not arrive.
-    pub fn part_lost(&mut self, ep: usize, part: &Part) {
-        if let (true, Some(lane)) = (part.kept, self.lanes.get_mut(&ep)) {
-            lane.dropped(part.len);
-        }
-    }
-
-    pub fn lane_mut(&mut self, ep: usize) -> Option<&mut Lane<A, Token>> {
-        self.lanes.get_mut(&ep)
-    }
-
-    pub fn lane(&self, ep: usize) -> Result<&Lane<A, Token>> {
-        self.lanes.get(&ep).ok_or(Error::INVAL)
-    }
-}
-
-impl<A: Address> Common<A> {
-    /// Returns the collectives of an endpoint.
-    pub fn lane_of(&mut self, ep: usize) -> &mut Lane<A, Token> {
-        let limit = self.limits.saved_bytes;
-        let lane = self.groups.lanes.entry(ep);
-        lane.or_insert_with(|| Lane::new(limit, HEADROOM))
-    }
-}
 
 pub fn header_of(frame: &Frame, payload: usize) -> proto::Frame {
     let &Frame { group, seq, part } = frame;

@@ -32,7 +32,7 @@ impl<A: Address> Session<A> {
                 Sink::Read(read) => {
                     domain.fail_tx(&read.op, error);
                 }
-                Sink::Coll(part) => common.groups.part_lost(ep, &part),
+                Sink::Coll(part) => part.is_lost(domain, ep),
                 Sink::Write { .. }
                 | Sink::Atomic(_)
                 | Sink::Gathered(_)

@@ -132,7 +132,7 @@ pub struct Cx<'a, A> {
     pub id: usize,
     pub domain: &'a mut DomainState<A>,
     pub link: &'a mut Link,
-    pub common: &'a mut Common<A>,
+    pub common: &'a mut Common,
 }
 
 impl<A> Cx<'_, A> {

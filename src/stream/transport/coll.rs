@@ -5,171 +5,35 @@
 use crate::conn::Conn;
 use crate::connector::Connector;
 use crate::session::State;
-use crate::session::groups::{HEADROOM, Token, header_of};
+use crate::session::groups::{HEADROOM, header_of};
 use crate::transport::{DomainOf, Stream};
-use abi::*;
 use base::log::{Subsys, log_warn};
 use base::{Error, Result};
-use engine::coll::{self, Action, MAX_BYTES, MAX_MEMBERS, Shape};
-use engine::domain_state::DomainState;
+use engine::coll::Action;
 use engine::id_set::IdSet;
-use engine::transport::{Address, Groups, Membership};
-use object::ops::collective::Collective;
-
-/// Marks the address of a group; no index of an address vector has this bit.
-const GROUP: u64 = 1 << 61;
-
-/// Returns the hash of a list of members: FNV-1a over their addresses.
-fn hash_of<N: Connector>(members: &[N::Addr]) -> u64 {
-    let members = members.iter();
-    members.fold(START, |hash, member| hashed(hash, &N::identity(member)))
-}
-
-/// Returns the number that all members have for a group: it continues the hash of their list with how often they formed
-/// a group before.
-fn number_of(list: u64, before: u64) -> u64 {
-    hashed(list, &before.to_be_bytes())
-}
-
-/// The FNV-1a hash of no bytes.
-const START: u64 = 0xcbf2_9ce4_8422_2325;
-
-/// Continues a hash.
-fn hashed(hash: u64, bytes: &[u8]) -> u64 {
-    bytes.iter().fold(hash, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
-}
+use engine::transport::Groups;
 
 impl<N: Connector> Groups for Stream<N> {
     const COLLECTIVES: bool = true;
 
-    fn open_group(
-        &mut self,
-        domain: &mut DomainOf<N>,
-        ep: usize,
-        membership: &Membership<'_>,
-    ) -> Result<u64> {
-        let av = domain.eps[ep].av.ok_or(Error::NOAV)?;
-        let addr = |&index: &u64| domain.avs[av].get(index).cloned().ok_or(Error::INVAL);
-        let members: Vec<N::Addr> = membership.members.iter().map(addr).collect::<Result<_>>()?;
-        if members.len() > MAX_MEMBERS {
-            return Err(Error::MSGSIZE);
-        }
-        let rank = N::own_rank(&self.traffic.peers.ep(ep)?.local, &members)?;
-        if let Some(parent) = membership.parent {
-            let parent = self.traffic.common.groups.number(ep, parent)?;
-            let lane = self.traffic.common.groups.lane(ep)?;
-            lane.membership(parent)?;
-            let is_theirs = |member| lane.rank_of(parent, member).is_some();
-            if !members.iter().all(is_theirs) {
-                return Err(Error::INVAL);
-            }
-        }
-        let lane = self.traffic.common.lane_of(ep);
-        let list = hash_of::<N>(&members);
-        let number = number_of(list, lane.count_join(list));
-        lane.open(number, members, rank)?;
-        let address = GROUP | self.traffic.common.groups.given;
-        self.traffic.common.groups.given += 1;
-        self.traffic
-            .common
-            .groups
-            .by_address
-            .insert((ep, address), number);
-        Ok(address)
+    fn identity(addr: &N::Addr) -> Vec<u8> {
+        N::identity(addr)
     }
 
-    fn join_group(
-        &mut self,
-        domain: &mut DomainOf<N>,
-        ep: usize,
-        address: u64,
-        (fid, context): (usize, usize),
-        alone: bool,
-    ) {
-        let number = self.traffic.common.groups.number(ep, address);
-        let token = Token::Join { fid, context };
-        let joined =
-            number.and_then(|number| self.traffic.common.lane_of(ep).join(number, alone, token));
-        if let Err(error) = joined {
-            domain.joined(ep, fid, context, Err(error));
-        }
-        self.collectives_moved(domain, ep);
+    fn own_rank(&self, ep: usize, members: &[N::Addr]) -> Result<usize> {
+        N::own_rank(&self.traffic.peers.ep(ep)?.local, members)
     }
 
-    fn leave_group(&mut self, domain: &mut DomainOf<N>, ep: usize, address: u64) {
+    fn groups_moved(&mut self, domain: &mut DomainOf<N>, ep: usize) {
         if self.is_inherited() {
             return;
         }
-        if let Ok(number) = self.traffic.common.groups.number(ep, address) {
-            self.traffic.common.groups.by_address.remove(&(ep, address));
-            self.traffic.common.lane_of(ep).leave(number);
-            self.collectives_moved(domain, ep);
-        }
-    }
-
-    fn shape(
-        &self,
-        domain: &DomainOf<N>,
-        ep: usize,
-        what: fi_collective_op,
-        address: u64,
-        root: u64,
-    ) -> Result<Shape> {
-        let number = self.traffic.common.groups.number(ep, address)?;
-        let lane = self.traffic.common.groups.lane(ep)?;
-        let (members, rank) = lane.membership(number)?;
-        let root = match what {
-            FI_BROADCAST | FI_REDUCE | FI_SCATTER | FI_GATHER => {
-                let av = domain.eps[ep].av.ok_or(Error::NOAV)?;
-                let root = domain.avs[av].get(root).ok_or(Error::INVAL)?;
-                lane.rank_of(number, root).ok_or(Error::INVAL)?
-            }
-            _ => 0,
-        };
-        Ok(Shape {
-            what,
-            members: members.len(),
-            rank,
-            root,
-            slice: 0,
-            element: 0,
-        })
-    }
-
-    fn collect(&mut self, domain: &mut DomainOf<N>, ep: usize, mut call: Collective) -> Result {
-        let (element, combine) = coll::check(call.what, call.datatype, call.op)?;
-        let shape = self.shape(domain, ep, call.what, call.group, call.root)?;
-        let total = call.slice.checked_mul(shape.members);
-        if total.is_none_or(|total| total > MAX_BYTES) {
-            return Err(Error::MSGSIZE);
-        }
-        let number = self.traffic.common.groups.number(ep, call.group)?;
-        let token = Token::Call {
-            context: call.context,
-            output: call.output.take(),
-        };
-        let input = |bytes: &mut Vec<u8>| call.input.copy_out(bytes);
-        domain.eps[ep].tx_pending += 1;
-        let started = self.traffic.common.lane_of(ep).start(
-            number,
-            call.what,
-            (shape.root, call.slice, element),
-            combine,
-            input,
-            token,
-        );
-        if started.is_err() {
-            domain.eps[ep].tx_pending -= 1;
-        }
         self.collectives_moved(domain, ep);
-        // A stalled stream may hold a frame of this collective.
+        // A stalled stream may hold a frame of a collective that has begun.
         if !self.traffic.common.stalled.is_empty() {
             self.traffic.retry_stalled(domain);
             self.settle(domain);
         }
-        started
     }
 }
 
@@ -177,11 +41,10 @@ impl<N: Connector> Stream<N> {
     /// Carries out the actions that the collectives of an endpoint have queued.
     pub(super) fn collectives_moved(&mut self, domain: &mut DomainOf<N>, ep: usize) {
         let mut written = IdSet::default();
-        while let Some(lane) = self.traffic.common.groups.lanes.get_mut(&ep)
-            && let Some(action) = lane.actions.pop_front()
-        {
+        while let Some(action) = domain.next_action(ep) {
             match action {
-                Action::Ended(token, result) => ended(domain, ep, token, result),
+                Action::Lost(_) => {}
+                Action::Ended(token, result) => domain.collective_over(ep, token, result),
                 Action::Watch(peer) => drop(self.member(domain, ep, peer)),
                 Action::Send { to, frame, bytes } => {
                     let Some(id) = self.member(domain, ep, to) else {
@@ -280,33 +143,8 @@ impl<N: Connector> Stream<N> {
         peer: &N::Addr,
         error: Error,
     ) {
-        if let Some(lane) = self.traffic.common.groups.lanes.get_mut(&ep) {
-            lane.lost(peer, error);
-            self.collectives_moved(domain, ep);
-        }
-    }
-}
-
-/// Reports the end of a collective at this member.
-fn ended<A: Address>(
-    domain: &mut DomainState<A>,
-    ep: usize,
-    token: Token,
-    result: Result<coll::Outcome>,
-) {
-    match token {
-        Token::Join { fid, context } => domain.joined(ep, fid, context, result.map(drop)),
-        Token::Call {
-            context,
-            mut output,
-        } => {
-            let result = result.map(|(bytes, pieces)| {
-                for piece in pieces {
-                    output.copy_in(&bytes[piece]);
-                }
-            });
-            domain.collected(ep, context, result);
-        }
+        domain.member_lost(ep, peer, error);
+        self.collectives_moved(domain, ep);
     }
 }
 
@@ -317,20 +155,4 @@ fn is_open<N: Connector>(conn: &Conn<N>) -> bool {
 /// Whether the peer takes extension frames and has the byte order of this host.
 fn speaks<N: Connector>(conn: &Conn<N>) -> bool {
     conn.session.agreed.extended && !conn.session.tx.out.swaps()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// docs/wire/tcp.md, "Collectives".
-    #[test]
-    fn a_group_is_numbered_by_fnv_1a_of_its_list_and_the_joins_before() {
-        let list = hashed(START, b"a");
-        assert_eq!(list, 0xaf63_dc4c_8601_ec8c);
-        assert_eq!(
-            number_of(list, 0x0102),
-            hashed(START, b"a\0\0\0\0\0\0\x01\x02")
-        );
-    }
 }

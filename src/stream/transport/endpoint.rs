@@ -12,7 +12,7 @@ impl<N: Connector> Stream<N> {
         let Some(endpoint) = self.traffic.peers.remove_ep(ep) else {
             return;
         };
-        self.traffic.common.groups.forget(ep);
+        domain.groups.forget(ep);
         if let Some(listener) = &endpoint.listener {
             self.traffic.poller.remove_fd(listener);
             if N::ALL_SHM {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use super::{Ep, Shared};
 use crate::coll;
-use crate::domain::State;
 use crate::domain::av_set::AvSet;
-use crate::transport::{Membership, Transport};
+use crate::domain::groups::Membership;
+use crate::transport::Transport;
 use abi::*;
 use base::{Caps, Error, Result};
 use object::Kind;
@@ -51,21 +51,14 @@ impl<T: Transport> Ep<T> {
         drop(guard);
         // The lock of the set is not taken while the domain lock is held.
         let members = set.members_in(&shared.engine, av).ok_or(Error::INVAL)?;
-        let mut guard = shared.engine.lock()?;
-        let State { domain, transport } = &mut *guard;
+        let mut state = shared.engine.lock()?;
         let parent = match join.coll_addr {
             FI_ADDR_NOTAVAIL => None,
             address if set.is_called(address) => None,
             address => Some(address),
         };
-        let address = transport.open_group(
-            domain,
-            shared.id,
-            &Membership {
-                members: &members,
-                parent,
-            },
-        )?;
+        let members = &members;
+        let address = state.open_group(shared.id, &Membership { members, parent })?;
         let mc = Mc {
             ep: shared.clone(),
             address,
@@ -78,7 +71,7 @@ impl<T: Transport> Ep<T> {
         // Without a group address the application manages the membership.
         let alone = join.coll_addr == FI_ADDR_NOTAVAIL;
         let token = (handle as usize, context as usize);
-        transport.join_group(domain, shared.id, address, token, alone);
+        state.join_group(shared.id, address, token, alone);
         Ok(handle)
     }
 }
@@ -92,9 +85,8 @@ impl<T: Transport> Drop for Mc<T> {
         let Ok(mut guard) = self.ep.engine.lock_to_close() else {
             return;
         };
-        let State { domain, transport } = &mut *guard;
-        transport.leave_group(domain, self.ep.id, self.address);
-        let eq = domain.eps[self.ep.id].eq.clone();
+        guard.leave_group(self.ep.id, self.address);
+        let eq = guard.domain.eps[self.ep.id].eq.clone();
         drop(guard);
         if let Some(eq) = eq {
             eq.forget(handle::number_of(self));
@@ -108,23 +100,18 @@ impl<T: Transport> CollectiveCalls for Ep<T> {
     }
 
     fn extent(&self, what: fi_collective_op, group: u64, root: u64) -> Result<(usize, usize)> {
-        let guard = self.shared.engine.lock()?;
-        let State { domain, transport } = &*guard;
-        if !domain.eps[self.shared.id].enabled {
+        let state = self.shared.engine.lock()?;
+        if !state.domain.eps[self.shared.id].enabled {
             return Err(Error::OPBADSTATE);
         }
-        let shape = transport.shape(domain, self.shared.id, what, group, root)?;
+        let shape = state.shape(self.shared.id, what, group, root)?;
         Ok(shape.extent())
     }
 
     fn collect(&self, call: Collective) -> Result {
-        let engine = &*self.shared.engine;
-        let mut guard = engine.lock()?;
-        let state = &mut *guard;
+        let mut state = self.shared.engine.lock()?;
         state.domain.may_post(self.shared.id)?;
-        state
-            .transport
-            .collect(&mut state.domain, self.shared.id, call)?;
+        state.collect(self.shared.id, call)?;
         state.posted();
         Ok(())
     }

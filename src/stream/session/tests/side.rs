@@ -71,7 +71,7 @@ pub struct Side {
     pub domain: DomainState<Name>,
     pub session: Session<Name>,
     pub link: Link,
-    pub common: Common<Name>,
+    pub common: Common,
     pub ep: usize,
     pub srx: usize,
     cq: usize,

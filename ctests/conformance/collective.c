@@ -713,6 +713,48 @@ TEST(fi_collective, do_not_agree, EP_RDM | OURS_ONLY, FI_COLLECTIVE | FI_MSG, "M
 	run(t, &g, (struct call){ .what = FI_BARRIER });
 }
 
+// Endpoints that share an event queue; each knows only itself, at g->at.
+static void open_strangers(struct env *t, struct group *g, unsigned count)
+{
+	memset(g, 0, sizeof(*g));
+	g->count = count;
+	open_shared_eq(t);
+	OK_OR_SKIP(fi_domain_bind(t->domain, &t->eq->fid, 0));
+	for (unsigned i = 0; i < count; i++) {
+		struct side *side = &g->sides[i];
+
+		open_bound_ep(t, side);
+		OK(fi_enable(side->ep));
+		side->namelen = sizeof(side->name);
+		OK(fi_getname(&side->ep->fid, side->name, &side->namelen));
+	}
+}
+
+static void insert_all(struct group *g, unsigned i)
+{
+	for (unsigned k = 0; k < g->count; k++)
+		CHECK_EQ(fi_av_insert(g->sides[i].av, g->sides[k].name, 1, &g->at[i * g->count + k], 0, NULL), 1);
+}
+
+TEST(fi_collective, inserted_late, EP_RDM | OURS_ONLY, FI_COLLECTIVE | FI_MSG, "Members may join before others have their addresses")
+{
+	struct group g;
+
+	open_strangers(t, &g, 3);
+	for (unsigned i = 0; i < 3; i++) {
+		struct fid_av_set *set;
+		fi_addr_t addr;
+
+		insert_all(&g, i);
+		set = set_of(t, &g, i, 0, 2, 1);
+		OK(fi_av_set_addr(set, &addr));
+		begin_join(t, &g, i, set, addr);
+		turn(t);
+	}
+	joined(t, &g, 3);
+	run(t, &g, (struct call){ FI_ALLGATHER, 5000, 0, FI_UINT32, FI_NOOP, 0 });
+}
+
 TEST(fi_collective, sleeps, EP_RDM, FI_COLLECTIVE | FI_MSG, "Sleeping on the event queue brings a join to its end")
 {
 	struct group g;

@@ -2,6 +2,7 @@
 //! What peers hold, and their calls: receives that they fill, messages that wait for a receive, and operations.
 
 use core::ops::Range;
+use std::collections::VecDeque;
 use std::ffi::CString;
 
 use slab::Slab;
@@ -46,6 +47,8 @@ pub struct Held {
     pub notes: Pool,
     /// The contexts at which messages arrive that may be notes; others of theirs wait.
     unsorted: Vec<usize>,
+    /// Messages of collectives that arrive, in order.
+    coming: VecDeque<Coming>,
     /// Number of calls of peers, to see whether a poll has brought anything.
     pub calls: u64,
 }
@@ -69,6 +72,8 @@ enum Stage {
     Taken(usize),
     /// The message, which may be a note, fills memory of the entry.
     Note(Arriving),
+    /// The message of a collective fills memory of the entry: `Held::coming`.
+    OfGroup,
 }
 
 /// An operation below.
@@ -123,6 +128,30 @@ struct Unsorted {
     data: Option<u64>,
 }
 
+/// A message of a collective that arrives.
+struct Coming {
+    entry: EntryId,
+    message: Unsorted,
+    /// Its bytes, if they have arrived before those of an earlier message.
+    bytes: Option<Vec<u8>>,
+}
+
+impl Unsorted {
+    fn of(message: &Arriving, data: Option<u64>) -> Unsorted {
+        let (ep, rail) = ep_and_rail(message.srx);
+        Unsorted {
+            peer: Peer {
+                ep,
+                rail,
+                place: message.from,
+            },
+            what: message.what,
+            tag: message.tag,
+            data,
+        }
+    }
+}
+
 /// The contexts of receives have this bit, which those of operations never have.
 const RECEIVE: usize = 1 << 63;
 /// Those of messages that may be notes, with the number of the entry.
@@ -154,6 +183,7 @@ impl Held {
             stripes,
             notes,
             unsorted: Vec::new(),
+            coming: VecDeque::new(),
             calls: 0,
         }
     }
@@ -232,6 +262,7 @@ impl Held {
         let of = |at: usize| domain.eps.get(at).map_or(at, |state| state.port(at));
         self.receives
             .retain(|_, receive| of(receive.envelope.ep) != ep);
+        self.coming.retain(|one| one.message.peer.ep != ep);
     }
 
     /// The index of an endpoint's sender in the endpoint's vector, if it is there.
@@ -331,11 +362,27 @@ impl Owner for Cx<'_> {
             return Answer::Refused(Error::AGAIN);
         }
         if is_known && (is_of_group || message.len == note::LEN) {
-            self.held.unsorted.push(message.srx);
             let context = RECEIVE | NOTE | entry.0;
             let flags = OpFlags::COMPLETION;
-            self.held.entries.fill_own(entry, message.len, flags, context);
-            *self.held.stage(entry) = Stage::Note(*message);
+            self.held
+                .entries
+                .fill_own(entry, message.len, flags, context);
+            let stage = match is_of_group {
+                true => {
+                    let message = Unsorted::of(message, None);
+                    self.held.coming.push_back(Coming {
+                        entry,
+                        message,
+                        bytes: None,
+                    });
+                    Stage::OfGroup
+                }
+                false => {
+                    self.held.unsorted.push(message.srx);
+                    Stage::Note(*message)
+                }
+            };
+            *self.held.stage(entry) = stage;
             return Answer::Matched;
         }
         let known = self.source(ep, rail, message.from);
@@ -386,8 +433,14 @@ impl Owner for Cx<'_> {
             return self.took_note(ep, rail, message, fill);
         }
         if self.is_of_group(ep, message.what, message.tag, len) {
+            let peer = Peer {
+                ep,
+                rail,
+                place: message.from,
+            };
             return message.from != FI_ADDR_UNSPEC
                 && !self.is_group_full(ep)
+                && self.held.coming.iter().all(|one| one.message.peer != peer)
                 && self.took_note(ep, rail, message, fill);
         }
         let source = self
@@ -455,6 +508,7 @@ impl Owner for Cx<'_> {
             Stage::Free => {}
             // The peer has lost it.
             Stage::Note(message) => self.held.unsorted.retain(|&srx| srx != message.srx),
+            Stage::OfGroup => self.held.coming.retain(|one| one.entry != entry),
             Stage::Arrived(_) => self.held.forget(entry),
             Stage::Queued { number } => {
                 self.held.forget(entry);
@@ -620,26 +674,42 @@ impl Cx<'_> {
     /// As `took_note`, for a message that has arrived in pieces.
     #[cold]
     fn received_note(&mut self, entry: EntryId, done: &Completion) {
-        let Stage::Note(message) = core::mem::take(self.held.stage(entry)) else {
-            return;
+        let message = match core::mem::take(self.held.stage(entry)) {
+            Stage::Note(message) => message,
+            Stage::OfGroup => return self.received_of_group(entry),
+            _ => return,
         };
         let bytes = self.held.entries.take_own(entry);
         self.held.unsorted.retain(|&srx| srx != message.srx);
-        let (ep, rail) = ep_and_rail(message.srx);
-        if !self.domain.eps.contains(ep) {
-            return;
+        let data = (done.flags & FI_REMOTE_CQ_DATA != 0).then_some(done.data);
+        let what = Unsorted::of(&message, data);
+        if self.domain.eps.contains(what.peer.ep) {
+            self.sort(&what, &bytes);
         }
-        let what = Unsorted {
-            peer: Peer {
-                ep,
-                rail,
-                place: message.from,
-            },
-            what: message.what,
-            tag: message.tag,
-            data: (done.flags & FI_REMOTE_CQ_DATA != 0).then_some(done.data),
+    }
+
+    /// The bytes of a message of a collective have arrived. It is delivered after the earlier ones of its sender.
+    #[cold]
+    fn received_of_group(&mut self, entry: EntryId) {
+        let bytes = self.held.entries.take_own(entry);
+        let coming = &mut self.held.coming;
+        let Some(one) = coming.iter_mut().find(|one| one.entry == entry) else {
+            return;
         };
-        self.sort(&what, &bytes);
+        one.bytes = Some(bytes);
+        let peer = one.message.peer;
+        while let Some(at) = self
+            .held
+            .coming
+            .iter()
+            .position(|one| one.message.peer == peer)
+            && self.held.coming[at].bytes.is_some()
+            && let Some(one) = self.held.coming.remove(at)
+        {
+            if self.domain.eps.contains(peer.ep) {
+                self.sort(&one.message, &one.bytes.unwrap_or_default());
+            }
+        }
     }
 
     /// Whether a message belongs to a collective of the endpoint.

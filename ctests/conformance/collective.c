@@ -755,6 +755,44 @@ TEST(fi_collective, inserted_late, EP_RDM | OURS_ONLY, FI_COLLECTIVE | FI_MSG, "
 	run(t, &g, (struct call){ FI_ALLGATHER, 5000, 0, FI_UINT32, FI_NOOP, 0 });
 }
 
+TEST(fi_collective, other_without, EP_RDM | OURS_ONLY, FI_COLLECTIVE | FI_MSG, "A join with an endpoint that was opened without FI_COLLECTIVE fails")
+{
+	struct group g = { .count = 2 };
+	struct fi_info *all = t->info, *less = fi_dupinfo(t->info);
+	struct fi_eq_err_entry err = { 0 };
+	struct fid_av_set *set;
+	fi_addr_t addr;
+
+	if (is_linked(t))
+		SKIP("the message stays with the endpoint");
+	keep_info(t, less);
+	less->caps &= ~FI_COLLECTIVE;
+	less->tx_attr->caps &= ~FI_COLLECTIVE;
+	less->rx_attr->caps &= ~FI_COLLECTIVE;
+	open_shared_eq(t);
+	OK_OR_SKIP(fi_domain_bind(t->domain, &t->eq->fid, 0));
+	for (unsigned i = 0; i < 2; i++) {
+		struct side *side = &g.sides[i];
+
+		t->info = i ? less : all;
+		open_bound_ep(t, side);
+		OK(fi_enable(side->ep));
+		side->namelen = sizeof(side->name);
+		OK(fi_getname(&side->ep->fid, side->name, &side->namelen));
+	}
+	t->info = all;
+	insert_all(&g, 0);
+	insert_all(&g, 1);
+	set = set_of(t, &g, 0, 0, 1, 1);
+	OK(fi_av_set_addr(set, &addr));
+	begin_join(t, &g, 0, set, addr);
+	wait_eq_err(t, t->eq, &err);
+	CHECK(err.fid == &g.mc[0]->fid);
+	CHECK(err.context == &g.mc[0]);
+	if (is_layered(t))
+		CHECK_EQ(err.err, FI_EOPNOTSUPP);
+}
+
 TEST(fi_collective, sleeps, EP_RDM, FI_COLLECTIVE | FI_MSG, "Sleeping on the event queue brings a join to its end")
 {
 	struct group g;

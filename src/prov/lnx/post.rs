@@ -98,6 +98,12 @@ impl Linked {
         Ok(route)
     }
 
+    /// Whether a destination is an endpoint of this library.
+    fn is_ours(&self, domain: &State, port: usize, dest: u64) -> bool {
+        let addr = domain.eps[port].av.and_then(|av| domain.avs[av].get(dest));
+        addr.is_some_and(|addr| addr.name().origin.is_some())
+    }
+
     fn call_below(
         &mut self,
         domain: &mut State,
@@ -318,6 +324,9 @@ impl Posts for Linked {
         let route = self.route(domain, port, dest as u64)?;
         // Messages of collectives come from a context of the endpoint.
         let is_of_group = op.ep() != port;
+        if is_of_group && !self.is_ours(domain, port, dest as u64) {
+            return Err(Error::OPNOTSUPP);
+        }
         let is_long = tx.iov.remaining() >= self.stripe_size;
         if is_long && !is_of_group && self.may_stripe(port, tx) {
             let offered = self.offer(domain, port, route, tx, op);

@@ -10,6 +10,7 @@ use base::{Error, OpFlags, Result};
 use engine::address::ip::Addr;
 use engine::coll::messages::{Carries, Messages, Target};
 use engine::domain_state::TxOp;
+use engine::ep_state::Role;
 use engine::peer::post::Posts;
 use object::ops::atomic::{Atomic, Family};
 use object::ops::transfer::{OneTx, Tx, What};
@@ -106,7 +107,12 @@ impl Posts for Rxm {
         op: TxOp,
         context: u8,
     ) -> Result {
-        self.post_to(domain, id, |session, cx| session.post(cx, tx, op, context))
+        // Only the library itself posts messages of a receive context.
+        let of_group = matches!(domain.eps[op.ep()].role, Role::Receive { .. });
+        self.post_to(domain, id, |session, cx| match of_group {
+            false => session.post(cx, tx, op, context),
+            true => session.post_of_group(cx, tx, op, context),
+        })
     }
 
     fn start_atomic(

@@ -75,12 +75,21 @@ impl FlowControl {
     }
 }
 
+/// In a byte that other libraries ignore, and that some do not set.
+const GROUPS: u8 = 0xc5;
+
+const fn groups(on: bool) -> u8 {
+    if on { GROUPS } else { 0 }
+}
+
 /// A peer's request to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Port of the peer's listener; the rest of its address is that of the connection.
     pub port: u16,
     pub flow: FlowControl,
+    /// The endpoint takes part in collectives of this library.
+    pub groups: bool,
     /// Maximum size of a message in one packet: both sides must have the same.
     pub eager: u32,
     /// Number of receives that it posts; ignored.
@@ -94,6 +103,8 @@ pub struct Response {
     pub id: ConnId,
     pub depth: u32,
     pub flow: FlowControl,
+    /// As in the request.
+    pub groups: bool,
 }
 
 /// Reason of a refusal.
@@ -123,6 +134,7 @@ impl Request {
         out[..4].copy_from_slice(&[VERSION, ORDER, CONTROL_VERSION, OP_VERSION]);
         out[4..6].copy_from_slice(&self.port.to_ne_bytes());
         out[6] = self.flow.code();
+        out[7] = groups(self.groups);
         out[8..12].copy_from_slice(&self.eager.to_ne_bytes());
         out[12..16].copy_from_slice(&self.depth.to_ne_bytes());
         out[16..24].copy_from_slice(&self.id.word().to_ne_bytes());
@@ -139,6 +151,7 @@ impl Request {
             (VERSION, ORDER, CONTROL_VERSION, OP_VERSION) => Ok(Request {
                 port: u16_at(bytes, 4),
                 flow: FlowControl::of(bytes[6]),
+                groups: bytes[7] == GROUPS,
                 eager: u32_at(bytes, 8),
                 depth: u32_at(bytes, 12),
                 id: ConnId::of(u64_at(bytes, 16)),
@@ -155,6 +168,7 @@ impl Response {
         out[..8].copy_from_slice(&self.id.word().to_ne_bytes());
         out[8..12].copy_from_slice(&self.depth.to_ne_bytes());
         out[12] = self.flow.code();
+        out[13] = groups(self.groups);
         out
     }
 
@@ -163,6 +177,7 @@ impl Response {
             id: ConnId::of(u64_at(bytes, 0)),
             depth: u32_at(bytes, 8),
             flow: FlowControl::of(bytes[12]),
+            groups: bytes[13] == GROUPS,
         })
     }
 }

@@ -110,7 +110,12 @@ impl Session {
         let opened_here = self.state() == State::Connecting;
         match self.state() {
             State::Connecting => match Response::decode(data) {
-                Some(response) => self.link.set_remote(response.id, response.flow),
+                Some(response) => {
+                    let Response {
+                        id, flow, groups, ..
+                    } = response;
+                    self.link.set_remote(id, flow, groups);
+                }
                 None => {
                     log_warn!(
                         &SOURCE,

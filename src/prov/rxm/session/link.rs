@@ -10,7 +10,7 @@ use crate::rxm::port::Listed;
 use crate::rxm::proto::{ConnId, Fault, FlowControl, Message, Request, Response};
 use crate::rxm::state::StateOf;
 use abi::FI_ADDR_NOTAVAIL;
-use base::{Error, Result};
+use base::{Caps, Error, Result};
 use client::layer::Lent;
 use engine::address::ip::Addr;
 use engine::domain_state::{MessageInfo, Sender};
@@ -39,6 +39,8 @@ pub struct Link {
     /// Whether this side and the peer count posted receives.
     counts: bool,
     peer_counts: bool,
+    /// The peer takes part in collectives.
+    peer_has_groups: bool,
     /// Receiving from the peer is paused because too many of its packets wait.
     is_paused: bool,
     /// The connection below is in `Common::ending`.
@@ -63,6 +65,7 @@ impl Link {
             remote: ConnId::default(),
             counts: false,
             peer_counts: false,
+            peer_has_groups: false,
             is_paused: false,
             is_ending: false,
             place: 0,
@@ -153,14 +156,20 @@ impl Link {
         self.remote.pid
     }
 
-    pub(super) fn set_remote(&mut self, remote: ConnId, flow: FlowControl) {
+    pub(super) fn set_remote(&mut self, remote: ConnId, flow: FlowControl, groups: bool) {
         self.remote = remote;
         self.peer_counts = flow == FlowControl::On;
+        self.peer_has_groups = groups;
     }
 
     /// Records whether this side has announced that it counts posted receives.
     pub(super) fn set_counts(&mut self, counts: bool) {
         self.counts = counts;
+    }
+
+    /// Whether the peer takes part in collectives of this library.
+    pub(super) fn has_groups(&self) -> bool {
+        self.peer_has_groups
     }
 
     /// Whether messages need credits of the peer.
@@ -175,6 +184,7 @@ impl Link {
         let request = Request {
             port: own.port(),
             flow: FlowControl::Off,
+            groups: self.offers_groups(cx.domain),
             eager: cx.common.settings.eager as u32,
             depth: cx.common.settings.receives as u32,
             id: self.conn_id(cx)?,
@@ -189,14 +199,20 @@ impl Link {
         cx: &mut Cx<'_, W>,
         request: &Request,
     ) -> Result<(Place, Response)> {
-        self.set_remote(request.id, request.flow);
+        self.set_remote(request.id, request.flow, request.groups);
         let place = self.new_place(cx.common);
         let response = Response {
             id: self.conn_id(cx)?,
             depth: cx.common.settings.receives as u32,
             flow: FlowControl::Off,
+            groups: self.offers_groups(cx.domain),
         };
         Ok((place, response))
+    }
+
+    fn offers_groups(&self, domain: &StateOf) -> bool {
+        let ep = domain.eps.get(self.ep);
+        ep.is_some_and(|ep| ep.caps.contains(Caps::COLLECTIVE))
     }
 
     /// Assigns a number to the next connection below.

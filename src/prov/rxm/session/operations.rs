@@ -37,6 +37,21 @@ impl Session {
         Ok(())
     }
 
+    /// Like `post`, for a message of a collective. FI_EOPNOTSUPP if the peer takes part in none.
+    pub fn post_of_group<W: Wire>(
+        &mut self,
+        cx: &mut Cx<'_, W>,
+        tx: &mut Tx<'_>,
+        op: TxOp,
+        context: u8,
+    ) -> Result {
+        match self.is_up() {
+            true if self.link.has_groups() => self.post(cx, tx, op, context),
+            true => Err(Error::OPNOTSUPP),
+            false => Err(Error::AGAIN),
+        }
+    }
+
     pub fn post_atomic<W: Wire>(
         &mut self,
         cx: &mut Cx<'_, W>,

@@ -146,6 +146,7 @@ fn requests_of_others_are_told_apart() {
     let request = Request {
         port: 1,
         flow: FlowControl::Off,
+        groups: false,
         eager: 16384,
         depth: 0,
         id: ConnId::default(),

@@ -89,6 +89,7 @@ fn request(pid: u32, eager: usize) -> [u8; 24] {
     let request = Request {
         port: addr_of(1).port(),
         flow: FlowControl::Off,
+        groups: false,
         eager: eager as u32,
         depth: 0,
         id: ConnId { index: 5, pid },

@@ -13,6 +13,7 @@ use crate::wait::{Deadline, Member, Wait};
 use abi::*;
 use base::{Error, Result};
 use object::ops::eq::{EQ_READY_ONLY, EqCalls, EqErr};
+use object::peer::PeerEq;
 use object::user::Room;
 use object::{Kind, WaitHandle};
 use sync::{Use, Uses};
@@ -51,7 +52,15 @@ pub struct EventQueue {
     size: usize,
     /// FI_WRITE: the application may write events of its own.
     writable: bool,
+    /// The queue of another provider, for which this one is only a stand-in: fi_peer(3).
+    pub owner: Option<Arc<PeerEq>>,
     pub uses: Uses,
+}
+
+/// An event of a queue that belongs to another provider.
+pub enum OwnersEvent {
+    Event(u32, Box<[u8]>),
+    Error(EqErr),
 }
 
 /// Capacity of a queue that was opened with size 0.
@@ -63,6 +72,7 @@ impl EventQueue {
             state: Mutex::default(),
             wait,
             writable,
+            owner: None,
             size: if size == 0 { DEFAULT_SIZE } else { size },
             uses: Uses::default(),
         }
@@ -163,6 +173,20 @@ impl EventQueue {
         }
     }
 
+    /// Takes all events, for the owner of the queue.
+    pub fn take_all(&self) -> Vec<OwnersEvent> {
+        let entries = std::mem::take(&mut self.state().entries);
+        let event = |entry| match entry {
+            Entry::Event { number, bytes, .. } => OwnersEvent::Event(number, bytes),
+            Entry::Error(error) => OwnersEvent::Error(error),
+        };
+        entries.into_iter().map(event).collect()
+    }
+
+    pub fn has_events(&self) -> bool {
+        !self.state().entries.is_empty()
+    }
+
     fn drivers(&self) -> Vec<Arc<dyn Driver>> {
         let state = self.state();
         state.drivers.iter().filter_map(Weak::upgrade).collect()
@@ -199,10 +223,6 @@ impl EventQueue {
             state.entries.pop_front();
         }
         Ok((number, copied))
-    }
-
-    fn has_entry(&self) -> bool {
-        !self.state().entries.is_empty()
     }
 
     fn read(&self, out: &mut Room<'_>, flags: u64) -> Result<(u32, usize)> {
@@ -247,7 +267,7 @@ impl Member for EventQueue {
     fn trywait(&self) -> Result {
         self.wait.arm();
         self.drive();
-        match self.has_entry() {
+        match self.has_events() {
             true => Err(Error::AGAIN),
             false => Ok(()),
         }

@@ -74,6 +74,10 @@ impl<T: Transport> FabricCalls for Fabric<T> {
         self.shared.api_version
     }
 
+    fn is_peer(&self) -> bool {
+        T::IS_PEER
+    }
+
     fn open_domain(
         &self,
         info: Info,
@@ -88,11 +92,7 @@ impl<T: Transport> FabricCalls for Fabric<T> {
     }
 
     fn open_eq(&self, request: EqRequest<'_>, context: *mut c_void) -> Result<*mut fid_eq> {
-        // fi_peer(3): queues of other providers are not supported.
-        if request.flags & FI_PEER != 0 {
-            return Err(Error::INVAL);
-        }
-        if request.flags & !(FI_WRITE | FI_AFFINITY) != 0 {
+        if request.flags & !(FI_WRITE | FI_AFFINITY | FI_PEER) != 0 {
             return Err(Error::BADFLAGS);
         }
         let (set, set_use) = wait_set(request.wait_set)?;
@@ -102,7 +102,14 @@ impl<T: Transport> FabricCalls for Fabric<T> {
         };
         let wait = Wait::new(obj, set.clone(), &[])?;
         let writable = request.flags & FI_WRITE != 0;
-        let queue = Arc::new(EventQueue::new(request.size, writable, wait));
+        let mut queue = EventQueue::new(request.size, writable, wait);
+        queue.owner = request.owner.map(Arc::new);
+        // The context of a queue of another provider was for this call only.
+        let context = match queue.owner {
+            Some(_) => core::ptr::null_mut(),
+            None => context,
+        };
+        let queue = Arc::new(queue);
         if let Some(set) = set {
             let member: Weak<EventQueue> = Arc::downgrade(&queue);
             set.join(member);

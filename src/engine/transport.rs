@@ -24,6 +24,7 @@ use base::{Caps, Error, Result};
 
 use object::ops::mr::MrRequest;
 use object::ops::transfer::{OneTx, OneWrite, Tx};
+use object::peer::PeerTransfer;
 use sync::{Children, Serialized};
 
 pub use crate::address::{Address, AddressFormat};
@@ -90,6 +91,8 @@ pub trait Transport:
     const EVENTS_CAN_WAIT: bool = false;
     /// Endpoints may have FI_HMEM.
     const HMEM: bool = false;
+    /// Objects belong to another provider, which moves the messages: fi_peer(3), FI_PEER and FI_PEER_TRANSFER.
+    const IS_PEER: bool = false;
 
     /// The text of `prov_errno` of an event; `None` if it is an FI_ number.
     fn event_text(_number: i32) -> Option<&'static CStr> {
@@ -142,6 +145,17 @@ pub trait Transport:
     fn take_ready(&mut self, _domain: &mut DomainStateOf<Self>) {}
 
     fn open_ep(&mut self, domain: &mut DomainStateOf<Self>, ep: usize, info: &Info) -> Result;
+    /// Gives an endpoint that was opened the endpoint that moves its messages. For `IS_PEER`.
+    fn lend_ep(&mut self, _ep: usize, _owner: &Arc<PeerTransfer>) {}
+    /// A message was moved, or not: its number; with a receive its length and its sender. For `IS_PEER`.
+    fn transferred(
+        &mut self,
+        _domain: &mut DomainStateOf<Self>,
+        _ep: usize,
+        _number: usize,
+        _result: Result<(usize, u64)>,
+    ) {
+    }
     fn enable_ep(&mut self, domain: &mut DomainStateOf<Self>, ep: usize) -> Result;
     /// Sets the keys of the endpoint's address vector before the endpoint is enabled, with FI_AV_AUTH_KEY.
     fn set_keys(&mut self, _ep: usize, _keys: Vec<Key>) -> Result {

@@ -5,6 +5,7 @@
 //! Trusted with: calling the owner's functions. The owner promises that its exported objects stay valid until the
 //! peer's own object is closed, and that it holds its locks around every call of the peer that leads here.
 
+mod offload;
 mod served;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use abi::*;
 use base::{Error, IoVec, OpFlags, Result};
 
 use served::{PEER_OPS, address};
+pub use offload::{Message, PeerAv, PeerEq, PeerTransfer, Transferred, check_domain};
 pub use served::{Place, Served};
 
 /// The owner's completion queue.

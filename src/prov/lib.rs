@@ -8,6 +8,7 @@ pub mod hook;
 mod layered;
 pub mod lnx;
 pub mod mrail;
+pub mod off_coll;
 mod provider;
 pub mod rxd;
 pub mod rxm;

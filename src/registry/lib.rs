@@ -24,7 +24,7 @@ use base::{Error, Result};
 use base::{identity, params};
 use kind::Kind;
 use plugins::{Foreign, Found, Search};
-use prov::{Provider, hook, lnx, mrail, rxd, rxm, shm, sockets, tcp, udp, verbs};
+use prov::{Provider, hook, lnx, mrail, off_coll, rxd, rxm, shm, sockets, tcp, udp, verbs};
 use registered::Registered;
 use sys::shared_object;
 
@@ -43,6 +43,7 @@ fn own() -> Vec<Box<dyn Provider>> {
             Box::new(rxd::Rxd),
             Box::new(lnx::Lnx),
             Box::new(mrail::Mrail),
+            Box::new(off_coll::OffColl),
         ],
     };
     let cores: [Box<dyn Provider>; 6] = [

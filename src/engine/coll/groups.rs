@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::coll::Lane;
-use crate::transport::Address;
+use crate::transport::{Address, DomainStateOf, Transport};
 use base::{Error, IoVec, Result};
 
 /// The data for reporting the end of a collective.
@@ -83,9 +83,29 @@ impl<A: Address> Groups<A> {
         address
     }
 
+    /// Gives another number to a group in which no collective has begun: `Lane::rename`.
+    pub(crate) fn rename(&mut self, ep: usize, from: u64, to: u64) -> Result {
+        let lane = self.lanes.get_mut(&ep).ok_or(Error::INVAL)?;
+        lane.rename(from, to)?;
+        let of_ep = self.by_address.range_mut((ep, 0)..=(ep, u64::MAX));
+        of_ep
+            .filter(|(_, number)| **number == from)
+            .for_each(|(_, number)| *number = to);
+        Ok(())
+    }
+
     pub(crate) fn unname(&mut self, ep: usize, address: u64) -> Option<u64> {
         self.by_address.remove(&(ep, address))
     }
+}
+
+/// The address at an index of a vector.
+pub(crate) fn address_at<T: Transport>(
+    domain: &DomainStateOf<T>,
+    av: usize,
+    index: u64,
+) -> Option<T::Addr> {
+    T::address_of(index).or_else(|| domain.avs[av].get(index).cloned())
 }
 
 /// Marks the address of a group; no index of an address vector has this bit.

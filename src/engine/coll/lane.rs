@@ -162,6 +162,26 @@ impl<P: Clone + Eq + Hash, K> Lane<P, K> {
             .any(|group| group.ranks.contains_key(peer))
     }
 
+    /// Returns the members of an open group, and the own rank.
+    pub fn members(&self, group: u64) -> Option<(&[P], usize)> {
+        let state = self.groups.get(&group)?;
+        Some((&state.members, state.rank))
+    }
+
+    /// Gives another number to a group in which no collective has begun. FI_EINVAL if it is closed, FI_EALREADY if the
+    /// other number is that of another group.
+    pub fn rename(&mut self, from: u64, to: u64) -> Result {
+        if from == to {
+            return Ok(());
+        }
+        if self.groups.contains_key(&to) {
+            return Err(Error::ALREADY);
+        }
+        let state = self.groups.remove(&from).ok_or(Error::INVAL)?;
+        self.groups.insert(to, state);
+        Ok(())
+    }
+
     /// Returns the members, and the own rank; FI_EOPBADSTATE before the join has succeeded.
     pub fn membership(&self, group: u64) -> Result<(&[P], usize)> {
         let state = self.groups.get(&group).ok_or(Error::INVAL)?;

@@ -5,17 +5,19 @@
 //! A collective has succeeded when the messages that it has sent are complete, so that the application may end or
 //! close the endpoint.
 
+mod numbering;
 mod packet;
 mod post;
 
 use core::mem;
 
 use self::post::Post;
+use crate::coll::Token;
 use crate::domain_state::DomainState;
 use crate::ep_state::Role;
 use crate::peer::post::Posts;
 use crate::transport::{Address, DomainStateOf};
-use base::{Caps, Result};
+use base::{Caps, Error, Result};
 use object::ops::transfer::What;
 
 /// How messages of collectives differ from those of the application.
@@ -80,6 +82,22 @@ pub fn open<T: Carries>(
         domain.groups.defer_losses(ep);
     }
     Ok(())
+}
+
+/// Joins a group whose number a member chooses: `Groups::NAMELESS`.
+pub fn join<T: Carries>(
+    transport: &mut T,
+    domain: &mut DomainStateOf<T>,
+    ep: usize,
+    (number, alone): (u64, bool),
+    token: Token,
+) {
+    let posts = &mut transport.messages().posts;
+    match posts.iter_mut().find(|post| post.ep() == ep) {
+        Some(post) => post.join(domain, number, alone, token),
+        None => domain.collective_over(ep, token, Err(Error::INVAL)),
+    }
+    poll(transport, domain);
 }
 
 /// Moves the collectives of all endpoints on.

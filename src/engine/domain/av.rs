@@ -22,6 +22,7 @@ use object::handle;
 use object::ops;
 use object::ops::av::{Inserted, Insertion};
 use object::ops::domain::{AvRequest, OpenedAv};
+use object::peer::PeerAv;
 use object::{Kind, Other};
 use sync::{Use, Uses};
 
@@ -35,6 +36,8 @@ pub struct Av<T: Transport> {
     /// FI_AV_TABLE: the application may rely on consecutive indexes.
     is_table: bool,
     eq: Mutex<Option<(Arc<EventQueue>, Use)>>,
+    /// The vector of another provider, for which this one is only a stand-in: fi_peer(3).
+    pub owner: Option<Arc<PeerAv>>,
     pub uses: Uses,
     _domain: Use,
 }
@@ -51,10 +54,6 @@ impl<T: Transport> Av<T> {
         }
         if request.flags & !known != 0 {
             return Err(Error::BADFLAGS);
-        }
-        // fi_peer(3): vectors of other providers are not supported.
-        if request.flags & FI_PEER != 0 {
-            return Err(Error::INVAL);
         }
         let named = match request.name {
             Some(name) => Some(open_named(engine, name, &request)?),
@@ -98,6 +97,7 @@ impl<T: Transport> Av<T> {
             by_event: request.flags & FI_EVENT != 0,
             is_table: in_force == FI_AV_TABLE,
             eq: Mutex::default(),
+            owner: request.owner.map(Arc::new),
             uses: Uses::default(),
             _domain: engine.uses.take(),
         };

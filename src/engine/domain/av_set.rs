@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::coll::groups::address_at;
 use crate::domain::{Engine, State};
 use crate::shared_av;
 use crate::transport::Transport;
@@ -14,6 +15,7 @@ use base::{Error, Result};
 use object::handle;
 use object::ops;
 use object::ops::av_set::{Merge, SetCalls, SetRequest};
+use object::peer::PeerAv;
 use object::{Kind, Other};
 use sync::Use;
 
@@ -25,6 +27,8 @@ pub struct AvSet<T: Transport> {
     members: Mutex<Members>,
     /// The address that fi_av_set_addr returns.
     address: u64,
+    /// The vector of another provider: fi_peer(3).
+    owner: Option<Arc<PeerAv>>,
     _av: Use,
 }
 
@@ -47,7 +51,7 @@ impl<T: Transport> AvSet<T> {
         engine: &Arc<Engine<T>>,
         av: usize,
         ranges: bool,
-        kept: Use,
+        (owner, kept): (Option<Arc<PeerAv>>, Use),
         request: SetRequest,
         context: *mut c_void,
     ) -> Result<*mut fid_av_set> {
@@ -58,7 +62,8 @@ impl<T: Transport> AvSet<T> {
         if request.keyed {
             return Err(Error::OPNOTSUPP);
         }
-        let members = first_members(engine, av, ranges, &request)?;
+        let count = owner.as_ref().map(|owner| owner.count()).transpose()?;
+        let members = first_members(engine, av, (ranges, count), &request)?;
         // Relaxed: the addresses only have to be distinct.
         static LAST: AtomicU64 = AtomicU64::new(0);
         let set = AvSet {
@@ -66,6 +71,7 @@ impl<T: Transport> AvSet<T> {
             av,
             members: Mutex::new(members.into_iter().collect()),
             address: SET | LAST.fetch_add(1, Ordering::Relaxed),
+            owner,
             _av: kept,
         };
         Ok(handle::open(set, FI_CLASS_AV_SET, context, |fid| {
@@ -80,6 +86,11 @@ impl<T: Transport> AvSet<T> {
     pub fn members_in(&self, engine: &Arc<Engine<T>>, av: Option<usize>) -> Option<Vec<u64>> {
         let same = Arc::ptr_eq(engine, &self.engine) && av == Some(self.av);
         same.then(|| self.members().in_order().collect())
+    }
+
+    /// The owner of the vector, if that belongs to another provider.
+    pub fn owner(&self) -> Option<&PeerAv> {
+        self.owner.as_deref()
     }
 
     pub fn is_called(&self, address: u64) -> bool {
@@ -141,18 +152,20 @@ impl FromIterator<u64> for Members {
     }
 }
 
-/// fi_av_set(3): all addresses, those of a range, or none.
+/// fi_av_set(3): all addresses, those of a range, or none. `count`: the number of addresses in the vector of another
+/// provider.
 fn first_members<T: Transport>(
     engine: &Engine<T>,
     av: usize,
-    ranges: bool,
+    (ranges, count): (bool, Option<u64>),
     request: &SetRequest,
 ) -> Result<Vec<u64>> {
     let state = engine.lock()?;
     let table = &state.domain.avs[av];
-    let used = |index: &u64| table.get(*index).is_some();
+    let used = |index: &u64| count.is_some() || table.get(*index).is_some();
+    let table_end = count.unwrap_or(table.end());
     if request.flags & FI_UNIVERSE != 0 {
-        return Ok((0..table.end()).filter(used).collect());
+        return Ok((0..table_end).filter(used).collect());
     }
     let (start, end) = (request.start, request.end);
     match (start == FI_ADDR_NOTAVAIL, end == FI_ADDR_NOTAVAIL) {
@@ -161,7 +174,7 @@ fn first_members<T: Transport>(
         _ => return Err(Error::INVAL),
     }
     let stride = usize::try_from(request.stride).unwrap_or(usize::MAX);
-    let range = start..end.saturating_add(1).min(table.end());
+    let range = start..end.saturating_add(1).min(table_end);
     let members: Vec<u64> = range.step_by(stride).filter(used).collect();
     match request.count > 0 && members.len() > request.count {
         true => Err(Error::INVAL),
@@ -193,7 +206,7 @@ impl<T: Transport> SetCalls for AvSet<T> {
             let mut guard = self.engine.lock()?;
             let State { domain, transport } = &mut *guard;
             shared_av::renew(transport, domain, self.av)?;
-            domain.avs[self.av].get(addr).is_some()
+            address_at::<T>(domain, self.av, addr).is_some()
         };
         match known && self.members().append(addr) {
             true => Ok(()),

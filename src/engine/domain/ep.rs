@@ -35,6 +35,7 @@ use object::handle;
 use object::ops;
 use object::ops::transfer::Tx;
 use object::ops::wr::record::new_stamp;
+use object::peer::{PeerTransfer, Transferred};
 use sync::stats::EpStats;
 use sync::{Use, Uses};
 
@@ -62,6 +63,8 @@ struct Shared<T: Transport> {
     shares_transmits: AtomicBool,
     /// Set if this is a context of a scalable endpoint.
     member: Option<Member<T>>,
+    /// The endpoint of another provider that moves the messages: fi_peer(3).
+    owner: Option<Arc<PeerTransfer>>,
     /// The domain, or the scalable endpoint.
     _parent: Use,
 }
@@ -87,7 +90,14 @@ const TX_FLAGS: OpFlags = flags!(OpFlags:
 const RX_FLAGS: OpFlags = flags!(OpFlags: COMPLETION | MULTI_RECV | RECV);
 
 impl<T: Transport> Ep<T> {
-    pub fn open(engine: &Arc<Engine<T>>, info: Info, context: *mut c_void) -> Result<*mut fid_ep> {
+    /// `owner`: another provider's endpoint that moves the messages, if that is how the transport works.
+    pub fn open(
+        engine: &Arc<Engine<T>>,
+        info: Info,
+        owner: Option<PeerTransfer>,
+        context: *mut c_void,
+    ) -> Result<*mut fid_ep> {
+        let owner = owner.map(Arc::new);
         let info = engine.with_defaults(info)?;
         let mut guard = engine.lock()?;
         let state = &mut *guard;
@@ -105,8 +115,11 @@ impl<T: Transport> Ep<T> {
             state.domain.srxs.remove(srx);
             return Err(error);
         }
+        if let Some(owner) = &owner {
+            state.transport.lend_ep(id, owner);
+        }
         drop(guard);
-        Ok(Self::first_handle(engine, id, info, None, context))
+        Ok(Self::first_handle(engine, id, info, (None, owner), context))
     }
 
     /// Opens a context of a scalable endpoint.
@@ -121,7 +134,7 @@ impl<T: Transport> Ep<T> {
                 ep.narrow_receives(&info, hides);
             }
         }
-        Self::first_handle(&engine, id, info, Some(member), context)
+        Self::first_handle(&engine, id, info, (Some(member), None), context)
     }
 
     /// fi_cq(3), fi_cq_readfrom: an endpoint without FI_SOURCE reports no sources, although its queue could.
@@ -173,7 +186,7 @@ impl<T: Transport> Ep<T> {
         engine: &Arc<Engine<T>>,
         id: usize,
         info: Info,
-        member: Option<Member<T>>,
+        (member, owner): (Option<Member<T>>, Option<Arc<PeerTransfer>>),
         context: *mut c_void,
     ) -> *mut fid_ep {
         let parent = match &member {
@@ -195,6 +208,7 @@ impl<T: Transport> Ep<T> {
             has_own_eq: AtomicBool::new(false),
             shares_transmits: AtomicBool::new(false),
             member,
+            owner,
             _parent: parent,
             info,
         });
@@ -314,6 +328,17 @@ impl<T: Transport> Ep<T> {
             true => Err(Error::OPBADSTATE),
             false => Ok(state),
         }
+    }
+}
+
+impl<T: Transport> Transferred for Ep<T> {
+    fn transferred(&self, context: usize, result: Result<(usize, u64)>) -> Result {
+        let owner = self.shared.owner.as_ref().ok_or(Error::INVAL)?;
+        let number = owner.end(context).ok_or(Error::INVAL)?;
+        let mut guard = self.shared.engine.lock()?;
+        let State { domain, transport } = &mut *guard;
+        transport.transferred(domain, self.shared.id, number, result);
+        Ok(())
     }
 }
 

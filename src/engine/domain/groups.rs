@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Groups and collectives of endpoints: fi_collective(3). `coll` computes, the transport moves the frames.
 
-use crate::coll::groups::{hash_of, number_of};
+use crate::coll::groups::{address_at, hash_of, number_of};
 use crate::coll::{self, Action, Lane, MAX_BYTES, MAX_MEMBERS, Outcome, Shape, Token};
 use crate::domain::State;
 use crate::domain_state::DomainState;
@@ -9,6 +9,7 @@ use crate::transport::{Address, Transport};
 use abi::*;
 use base::{Error, Result};
 use object::ops::collective::Collective;
+use sys::random::unpredictable;
 
 /// The members of a new group.
 pub struct Membership<'a> {
@@ -16,6 +17,8 @@ pub struct Membership<'a> {
     pub members: &'a [u64],
     /// A group that contains all members.
     pub parent: Option<u64>,
+    /// The index of the endpoint itself, if the vector belongs to another provider.
+    pub own: Option<u64>,
 }
 
 impl<T: Transport> State<T> {
@@ -23,12 +26,18 @@ impl<T: Transport> State<T> {
     pub(super) fn open_group(&mut self, ep: usize, membership: &Membership<'_>) -> Result<u64> {
         let State { domain, transport } = self;
         let av = domain.eps[ep].av.ok_or(Error::NOAV)?;
-        let addr = |&index: &u64| domain.avs[av].get(index).cloned().ok_or(Error::INVAL);
+        let addr = |&index: &u64| address_at::<T>(domain, av, index).ok_or(Error::INVAL);
         let members: Vec<T::Addr> = membership.members.iter().map(addr).collect::<Result<_>>()?;
         if members.len() > MAX_MEMBERS {
             return Err(Error::MSGSIZE);
         }
-        let rank = transport.own_rank(ep, &members)?;
+        let rank = match membership.own {
+            None => transport.own_rank(ep, &members)?,
+            Some(own) => {
+                let indexes = &mut membership.members.iter();
+                indexes.position(|&index| index == own).ok_or(Error::INVAL)?
+            }
+        };
         if let Some(parent) = membership.parent {
             let parent = domain.groups.number(ep, parent)?;
             let lane = domain.groups.lane(ep).ok_or(Error::INVAL)?;
@@ -39,8 +48,13 @@ impl<T: Transport> State<T> {
             }
         }
         let lane = domain.groups.lane_mut(ep).ok_or(Error::INVAL)?;
-        let list = hash_of(members.iter().map(T::identity));
-        let number = number_of(list, lane.count_join(list));
+        let number = match T::NAMELESS {
+            false => {
+                let list = hash_of(members.iter().map(T::identity));
+                number_of(list, lane.count_join(list))
+            }
+            true => u64::from_ne_bytes(*unpredictable()?.first_chunk().ok_or(Error::IO)?),
+        };
         lane.open(number, members, rank)?;
         Ok(domain.groups.name(ep, number))
     }
@@ -55,6 +69,10 @@ impl<T: Transport> State<T> {
         alone: bool,
     ) {
         let State { domain, transport } = self;
+        if T::NAMELESS && let Ok(number) = domain.groups.number(ep, address) {
+            let token = Token::Join { fid, context };
+            return transport.begin_join(domain, ep, number, alone, token);
+        }
         let joined = lane(domain, ep, address).and_then(|(lane, number)| {
             let token = Token::Join { fid, context };
             lane.join(number, alone, token)
@@ -90,8 +108,8 @@ impl<T: Transport> State<T> {
         let root = match what {
             FI_BROADCAST | FI_REDUCE | FI_SCATTER | FI_GATHER => {
                 let av = domain.eps[ep].av.ok_or(Error::NOAV)?;
-                let root = domain.avs[av].get(root).ok_or(Error::INVAL)?;
-                lane.rank_of(number, root).ok_or(Error::INVAL)?
+                let root = address_at::<T>(domain, av, root).ok_or(Error::INVAL)?;
+                lane.rank_of(number, &root).ok_or(Error::INVAL)?
             }
             _ => 0,
         };

@@ -44,7 +44,7 @@ use object::ops::atomic::{Elements, Family};
 use object::ops::credits::{self, CreditHandler, CreditedDomain, FlowControl};
 use object::ops::domain::*;
 use object::ops::work::WorkRequest;
-use object::peer::PeerSrx;
+use object::peer::{PeerSrx, PeerTransfer};
 use sync::{Serialized, Use};
 
 use self::engine::domain_key;
@@ -194,6 +194,9 @@ impl<T: Transport> CreditedDomain for Domain<T> {
 }
 
 impl<T: Transport> DomainCalls for Domain<T> {
+    type Ep = ep::Ep<T>;
+    const IS_PEER: bool = T::IS_PEER;
+
     fn api_version(&self) -> u32 {
         self.engine.api_version
     }
@@ -213,8 +216,13 @@ impl<T: Transport> DomainCalls for Domain<T> {
         cntr::Cntr::open(&self.engine, request, context)
     }
 
-    fn open_ep(&self, info: Info, context: *mut c_void) -> Result<*mut fid_ep> {
-        ep::Ep::open(&self.engine, info, context)
+    fn open_ep(
+        &self,
+        info: Info,
+        owner: Option<PeerTransfer>,
+        context: *mut c_void,
+    ) -> Result<*mut fid_ep> {
+        ep::Ep::open(&self.engine, info, owner, context)
     }
 
     fn open_srx(

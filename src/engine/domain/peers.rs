@@ -6,11 +6,13 @@
 use std::sync::{Arc, Weak};
 
 use super::{Engine, Locked, State};
-use crate::domain_state::peers::{Arrival, Calls, Completion};
+use crate::domain_state::peers::{Arrival, Calls, Completion, Transfer};
+use crate::eq::OwnersEvent;
 use crate::transport::{DomainStateOf, Transport};
 use abi::*;
 use base::{Error, Result};
-use object::peer::{Entry, Got, Served, Started};
+use base::log::{Source, Subsys, log_warn};
+use object::peer::{Entry, Got, PeerEq, Served, Started};
 use sync::Refused;
 
 /// The kind of application call. Data-path calls are serialized if the application promised that.
@@ -78,6 +80,12 @@ impl<T: Transport> Engine<T> {
         for (owner, entry) in calls.over {
             owner.free(entry);
         }
+        for (owner, event) in calls.events {
+            tell_event(self.provider, &owner, event);
+        }
+        if !self.transfer(calls.transfers, caller) {
+            return false;
+        }
         let mut arrivals = calls.arrivals.into_iter();
         while let Some(arrival) = arrivals.next() {
             if self.announce(&arrival, caller).is_some() {
@@ -93,6 +101,30 @@ impl<T: Transport> Engine<T> {
                 }
             }
             return false;
+        }
+        true
+    }
+
+    /// Lets owners move messages. Returns false if an owner has no room for more.
+    fn transfer(&self, transfers: Vec<Transfer>, caller: Caller) -> bool {
+        let mut transfers = transfers.into_iter();
+        while let Some(transfer) = transfers.next() {
+            let begun = transfer.owner.begin(&transfer.message);
+            let error = match begun {
+                Ok(()) => continue,
+                Err(error) => error,
+            };
+            let Ok(mut guard) = self.lock_for(caller) else {
+                return false;
+            };
+            let State { domain, transport } = &mut *guard;
+            if error == Error::AGAIN {
+                let first = core::iter::once(transfer);
+                domain.peers.put_back(first.chain(transfers).collect());
+                return false;
+            }
+            let (ep, number) = (transfer.ep, transfer.message.number);
+            transport.transferred(domain, ep, number, Err(error));
         }
         true
     }
@@ -141,6 +173,32 @@ impl<T: Transport> Engine<T> {
         guard.run_triggers();
         guard.posted();
         result
+    }
+}
+
+/// Writes an event to the queue of another provider. fi_eq_write(3) writes no errors: a join that fails is reported
+/// with the error as data of its event.
+fn tell_event(source: &'static Source, owner: &PeerEq, event: OwnersEvent) {
+    let (number, bytes) = match event {
+        OwnersEvent::Event(number, bytes) => (number, bytes),
+        OwnersEvent::Error(error) => {
+            let words = [error.fid as u64, error.context as u64, error.err as u64];
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+            log_warn!(
+                source,
+                Subsys::Eq,
+                "a join has failed: {}",
+                Error::new(error.err)
+            );
+            (FI_JOIN_COMPLETE, bytes.into())
+        }
+    };
+    if let Err(error) = owner.write(number, &bytes) {
+        log_warn!(
+            source,
+            Subsys::Eq,
+            "the queue of another provider does not take an event: {error}"
+        );
     }
 }
 

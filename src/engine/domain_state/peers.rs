@@ -4,11 +4,12 @@
 //! An entry of the owner is returned when its receive is over, however the receive ends: the receive holds a `Lent`,
 //! which records the entry when it is dropped. Entries are freed after the completions that were collected with them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::{CqState, DomainState};
 use crate::cntr::Counter;
 use crate::cq_ring::Head;
+use crate::eq::{EventQueue, OwnersEvent};
 use crate::srx::{Claimed, Envelope, Outcome};
 use crate::transport::Address;
 use abi::*;
@@ -16,7 +17,7 @@ use base::Result;
 
 use object::ops::cq::CqErr;
 use object::ops::transfer::What;
-use object::peer::{Entry, PeerCntr, PeerCq, PeerSrx};
+use object::peer::{Entry, Message, PeerCntr, PeerCq, PeerEq, PeerSrx, PeerTransfer};
 
 /// Objects of the domain that are stand-ins for those of other providers.
 #[derive(Default)]
@@ -27,8 +28,19 @@ pub struct Peers {
     cqs: Vec<usize>,
     srxs: Vec<usize>,
     cntrs: Vec<PeerCounter>,
+    /// Event queues to which endpoints are bound.
+    eqs: Vec<Weak<EventQueue>>,
+    /// Messages that owners are to move.
+    transfers: Vec<Transfer>,
     /// A thread is calling owners. It continues until no call is pending, which keeps the order.
     pub delivering: bool,
+}
+
+/// A message of an endpoint that the owner's endpoint is to move.
+pub struct Transfer {
+    pub ep: usize,
+    pub owner: Arc<PeerTransfer>,
+    pub message: Message,
 }
 
 /// A counter that stands in for an owner's.
@@ -66,7 +78,41 @@ impl Peers {
     }
 
     fn look(&mut self) {
-        self.any = !self.cqs.is_empty() || !self.srxs.is_empty() || !self.cntrs.is_empty();
+        self.any = !self.cqs.is_empty()
+            || !self.srxs.is_empty()
+            || !self.cntrs.is_empty()
+            || !self.eqs.is_empty();
+    }
+
+    pub fn add_eq(&mut self, queue: &Arc<EventQueue>) {
+        self.eqs.retain(|queue| queue.strong_count() > 0);
+        self.eqs.push(Arc::downgrade(queue));
+        self.any = true;
+    }
+
+    fn queues(&self) -> impl Iterator<Item = Arc<EventQueue>> {
+        self.eqs.iter().filter_map(Weak::upgrade)
+    }
+
+    fn has_events(&self) -> bool {
+        !self.eqs.is_empty() && self.queues().any(|queue| queue.has_events())
+    }
+
+    /// Queues messages that owners are to move.
+    pub fn transfer(&mut self, transfers: impl IntoIterator<Item = Transfer>) {
+        self.transfers.extend(transfers);
+        self.any = true;
+    }
+
+    /// Queues messages again, in front of others, because the owner had no room.
+    pub fn put_back(&mut self, mut transfers: Vec<Transfer>) {
+        transfers.append(&mut self.transfers);
+        self.transfers = transfers;
+    }
+
+    /// Drops the messages of an endpoint that is closed.
+    pub fn forget_transfers(&mut self, ep: usize) {
+        self.transfers.retain(|transfer| transfer.ep != ep);
     }
 
     pub fn add_cq(&mut self, cq: usize) {
@@ -104,6 +150,8 @@ pub struct Calls {
     /// Entries of receives that are over. Their completions came before.
     pub over: Vec<(Arc<PeerSrx>, Entry)>,
     pub arrivals: Vec<Arrival>,
+    pub events: Vec<(Arc<PeerEq>, OwnersEvent)>,
+    pub transfers: Vec<Transfer>,
 }
 
 /// An entry of a queue.
@@ -130,6 +178,8 @@ impl Calls {
             && self.counts.is_empty()
             && self.over.is_empty()
             && self.arrivals.is_empty()
+            && self.events.is_empty()
+            && self.transfers.is_empty()
     }
 }
 
@@ -175,6 +225,8 @@ impl<A: Address> DomainState<A> {
         self.peers.cqs.iter().any(is_full)
             || self.peers.srxs.iter().any(owes)
             || self.peers.cntrs.iter().any(|cntr| cntr.owes() != (0, 0))
+            || !self.peers.transfers.is_empty()
+            || self.peers.has_events()
     }
 
     /// Takes the pending calls to owners.
@@ -213,6 +265,15 @@ impl<A: Address> DomainState<A> {
             });
             calls.arrivals.extend(told);
         }
+        for queue in self.peers.queues() {
+            if let Some(owner) = &queue.owner {
+                let events = queue.take_all().into_iter();
+                calls
+                    .events
+                    .extend(events.map(|event| (owner.clone(), event)));
+            }
+        }
+        calls.transfers = std::mem::take(&mut self.peers.transfers);
         calls
     }
 

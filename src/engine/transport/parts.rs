@@ -8,6 +8,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use super::{Addressing, DomainStateOf, Transport};
+use crate::coll::Token;
 use crate::fabric::FabricShared;
 use crate::flusher::Held;
 use abi::{fi_datatype, fi_op, fid_pep};
@@ -98,9 +99,29 @@ pub trait Groups: Addressing {
     /// Whether endpoints may have collectives.
     const COLLECTIVES: bool = false;
 
+    /// Members have no bytes by which all members identify them, so a member chooses the number of a group:
+    /// `begin_join`. Indexes of an address vector are then addresses: `address_of`, `index_of`.
+    const NAMELESS: bool = false;
+
     /// The bytes by which all members identify this address.
     fn identity(_addr: &Self::Addr) -> Vec<u8> {
         Vec::new()
+    }
+    fn address_of(_index: u64) -> Option<Self::Addr> {
+        None
+    }
+    fn index_of(_addr: &Self::Addr) -> Option<u64> {
+        None
+    }
+    /// Joins a group of which only this member knows the number.
+    fn begin_join(
+        &mut self,
+        _domain: &mut DomainStateOf<Self>,
+        _ep: usize,
+        _number: u64,
+        _alone: bool,
+        _token: Token,
+    ) {
     }
     /// Returns the rank of the endpoint among the members; FI_EINVAL if it is not one.
     fn own_rank(&self, _ep: usize, _members: &[Self::Addr]) -> Result<usize> {

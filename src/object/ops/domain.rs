@@ -8,14 +8,13 @@ use crate::handle::{self, Kind, Other};
 use crate::ops::atomic::{Elements, Family};
 use crate::ops::missing::Missing;
 use crate::ops::{object, status};
-use crate::peer::{PeerCntr, PeerCq, PeerSrx};
+use crate::peer::{PeerAv, PeerCntr, PeerCq, PeerSrx, PeerTransfer, Transferred};
 use crate::user::{opt, store, text};
 use abi::*;
 use base::info::{Info, Layout, RxAttr, TxAttr, grown};
 use base::{Error, OpFlags, Result};
 
 /// The content of a `struct fi_av_attr`.
-#[derive(Clone, Copy, Debug)]
 pub struct AvRequest<'a> {
     pub av_type: fi_av_type,
     pub rx_ctx_bits: c_int,
@@ -23,6 +22,8 @@ pub struct AvRequest<'a> {
     /// Name by which processes share the vector.
     pub name: Option<&'a str>,
     pub flags: u64,
+    /// With FI_PEER: the owner's vector.
+    pub owner: Option<PeerAv>,
 }
 
 /// Result of fi_av_open.
@@ -75,12 +76,23 @@ pub struct CollectiveLimits {
 }
 
 pub trait DomainCalls: Kind<Head = fid_domain> {
+    /// The endpoints of the domain.
+    type Ep: Transferred;
+    /// Whether vectors and endpoints belong to another provider: fi_peer(3).
+    const IS_PEER: bool;
+
     fn api_version(&self) -> u32;
     /// Returns the handle and the actual type.
     fn open_av(&self, request: AvRequest<'_>, context: *mut c_void) -> Result<OpenedAv>;
     fn open_cq(&self, request: CqRequest<'_>, context: *mut c_void) -> Result<*mut fid_cq>;
     fn open_cntr(&self, request: CntrRequest<'_>, context: *mut c_void) -> Result<*mut fid_cntr>;
-    fn open_ep(&self, info: Info, context: *mut c_void) -> Result<*mut fid_ep>;
+    /// `owner`: with FI_PEER_TRANSFER, the endpoint that moves the messages.
+    fn open_ep(
+        &self,
+        info: Info,
+        owner: Option<PeerTransfer>,
+        context: *mut c_void,
+    ) -> Result<*mut fid_ep>;
     /// `owner`: with FI_PEER, the owner of the receives.
     fn open_srx(
         &self,
@@ -161,6 +173,11 @@ unsafe extern "C" fn av_open<T: DomainCalls>(
                 count: wanted.count,
                 name: text(wanted.name)?,
                 flags: wanted.flags,
+                owner: match wanted.flags & FI_PEER {
+                    0 => None,
+                    _ if !T::IS_PEER => return Err(Error::INVAL),
+                    _ => Some(PeerAv::import(context)?),
+                },
             };
             let asks_for_map = wanted.map_addr.is_null();
             store(av, || {
@@ -240,7 +257,13 @@ unsafe extern "C" fn endpoint<T: DomainCalls>(
     status(unsafe {
         domain::<T>(d).and_then(|domain| {
             let info = Info::read(info, Layout::of_api(domain.api_version()))?;
-            store(ep, || domain.open_ep(info, context))
+            let (owner, context) = match T::IS_PEER {
+                false => (None, context),
+                true if info.mode.bits() & FI_PEER_TRANSFER == 0 => return Err(Error::INVAL),
+                // The context was for this call only.
+                true => (Some(PeerTransfer::import::<T::Ep>(context)?), core::ptr::null_mut()),
+            };
+            store(ep, || domain.open_ep(info, owner, context))
         })
     })
 }

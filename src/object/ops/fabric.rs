@@ -7,6 +7,7 @@ use crate::handle::{self, Kind, Other};
 use crate::live;
 use crate::ops::domain::wait_set;
 use crate::ops::{object, status};
+use crate::peer::{PeerEq, check_domain};
 use crate::user::{opt, store};
 use abi::*;
 use base::info::{Hints, Info, Layout};
@@ -14,16 +15,21 @@ use base::{Error, Result};
 use sync::Serialized;
 
 /// The content of a `struct fi_eq_attr`.
-#[derive(Clone, Copy)]
 pub struct EqRequest<'a> {
     pub size: usize,
     pub flags: u64,
     pub wait_obj: fi_wait_obj,
     pub wait_set: Option<Other<'a>>,
+    /// With FI_PEER: the owner's queue.
+    pub owner: Option<PeerEq>,
 }
 
 pub trait FabricCalls: Kind<Head = fid_fabric> {
     fn api_version(&self) -> u32;
+    /// Whether domains and event queues belong to another provider: fi_peer(3), FI_PEER.
+    fn is_peer(&self) -> bool {
+        false
+    }
     /// `serialized`: the application observes the threading level that `info` requests.
     fn open_domain(
         &self,
@@ -86,8 +92,20 @@ unsafe extern "C" fn domain2<T: FabricCalls>(
     match flags {
         // SAFETY: the caller's promise, passed on.
         0 => unsafe { domain::<T>(f, info, dom, context) },
-        // fi_peer(3): no provider here has a domain that belongs to another one.
-        FI_PEER => Error::INVAL.negative(),
+        FI_PEER => {
+            // SAFETY: fi_peer(3): an open fabric, and the context of the owner, which is for this call only.
+            let checked = unsafe {
+                fabric::<T>(f).and_then(|fabric| match fabric.is_peer() {
+                    true => check_domain(context),
+                    false => Err(Error::INVAL),
+                })
+            };
+            match checked {
+                // SAFETY: the caller's promise, passed on.
+                Ok(()) => unsafe { domain::<T>(f, info, dom, core::ptr::null_mut()) },
+                Err(error) => error.negative(),
+            }
+        }
         _ => Error::BADFLAGS.negative(),
     }
 }
@@ -122,6 +140,11 @@ unsafe extern "C" fn eq_open<T: FabricCalls>(
                 flags: attr.flags,
                 wait_obj: attr.wait_obj,
                 wait_set: wait_set(attr.wait_set, attr.wait_obj)?,
+                owner: match attr.flags & FI_PEER {
+                    0 => None,
+                    _ if !fabric.is_peer() => return Err(Error::INVAL),
+                    _ => Some(PeerEq::import(context)?),
+                },
             };
             store(eq, || fabric.open_eq(request, context))
         })

@@ -14,6 +14,7 @@ const VERSION: u8 = 1;
 const HELLO: u8 = 1;
 const DATA: u8 = 2;
 const END: u8 = 3;
+const NUMBER: u8 = 4;
 
 /// What a header announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,26 @@ pub enum Packet {
     Hello,
     /// A frame whose payload has `len` bytes.
     Frame { frame: Frame, len: u64 },
+    /// The number of a group.
+    Number(Number),
+}
+
+/// The number of a group that its first member has chosen, from a member to another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Number {
+    pub edge: Ranks,
+    /// How many joins of both with the same ranks came before.
+    pub nth: u32,
+    /// The error if the join has failed.
+    pub number: core::result::Result<u64, Error>,
+}
+
+/// Two members of a group: number of members, ranks of the one that knows the number first and of the other one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ranks {
+    pub members: u32,
+    pub parent: u32,
+    pub child: u32,
 }
 
 /// Why a message is refused.
@@ -33,6 +54,19 @@ impl Packet {
         to.fill(0);
         let (kind, what, seq, value, group, len) = match *self {
             Packet::Hello => (HELLO, 0, 0, 0, 0, 0),
+            Packet::Number(Number { edge, nth, number }) => {
+                let ranks = u64::from(edge.parent) << 32 | u64::from(edge.child);
+                let error = number.err().map_or(0, |error| error.code() as u16);
+                to[6..8].copy_from_slice(&error.to_ne_bytes());
+                (
+                    NUMBER,
+                    error.to_ne_bytes()[0],
+                    nth,
+                    edge.members,
+                    number.unwrap_or(0),
+                    ranks,
+                )
+            }
             Packet::Frame {
                 frame: Frame { group, seq, part },
                 len,
@@ -64,13 +98,28 @@ impl Packet {
             }
             _ => return Err("a message of no collective"),
         }
-        let [version, kind, what, _] = words[1];
+        let [version, kind, what, rest] = words[1];
         if version != VERSION {
             return Err("a collective of another version");
         }
         let (seq, value, group, len) = (word(2), word(3), long(2), long(3));
         let part = match kind {
             HELLO => return Ok(Packet::Hello),
+            NUMBER => {
+                let error = u16::from_ne_bytes([what, rest]);
+                return Ok(Packet::Number(Number {
+                    edge: Ranks {
+                        members: value,
+                        parent: (len >> 32) as u32,
+                        child: len as u32,
+                    },
+                    nth: seq,
+                    number: match error {
+                        0 => Ok(group),
+                        error => Err(Error::new(error.into())),
+                    },
+                }));
+            }
             DATA => Part::Data { what, round: value },
             END => match i32::try_from(value) {
                 Ok(code) if code > 0 && len == 0 => Part::End(Error::new(code)),
@@ -100,6 +149,15 @@ mod tests {
             part: Part::End(Error::CANCELED),
             ..data
         };
+        let number = Number {
+            edge: Ranks {
+                members: 7,
+                parent: 4,
+                child: 6,
+            },
+            nth: 3,
+            number: Err(Error::CONNRESET),
+        };
         for packet in [
             Packet::Hello,
             Packet::Frame {
@@ -107,6 +165,11 @@ mod tests {
                 len: 1 << 40,
             },
             Packet::Frame { frame: end, len: 0 },
+            Packet::Number(Number {
+                number: Ok(u64::MAX),
+                ..number
+            }),
+            Packet::Number(number),
         ] {
             let mut bytes = [0xff; HEADER + 1];
             packet.write(&mut bytes);
@@ -117,7 +180,7 @@ mod tests {
             swapped(&mut bytes);
             assert_eq!(Packet::read(&bytes), Err("a peer with the other byte order"));
             swapped(&mut bytes);
-            for (at, wrong) in [(0, 0), (4, 2), (5, 0), (5, 4)] {
+            for (at, wrong) in [(0, 0), (4, 2), (5, 0), (5, 5)] {
                 let mut bytes = bytes;
                 bytes[at] = wrong;
                 assert!(Packet::read(&bytes).is_err(), "{at} {wrong}");

@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use slab::Slab;
 
+use super::numbering::{Move, Numbering};
 use super::packet::{HEADER, Packet};
 use super::{Carries, Target};
 use crate::coll::{Action, Frame, Outcome, Place, Token};
 use crate::cq_ring::{Head, Ring};
+use crate::coll::groups::address_at;
 use crate::domain_state::{CqState, DomainState, TxOp};
 use crate::ep_state::EpState;
 use crate::signal::Signal;
@@ -53,6 +55,8 @@ pub struct Post<A> {
     waiting: HashMap<u64, VecDeque<Vec<u8>>>,
     /// Receives of messages whose bytes are not here yet: their senders.
     receives: Slab<(u64, Block)>,
+    /// Groups whose numbers members choose.
+    numbering: Numbering<A>,
     /// Peers that have sent something else, until their connections end.
     refused: HashSet<A>,
 }
@@ -114,6 +118,7 @@ impl<A: Address> Post<A> {
             arriving: HashMap::new(),
             waiting: HashMap::new(),
             receives: Slab::new(),
+            numbering: Numbering::default(),
             refused: HashSet::new(),
         })
     }
@@ -135,7 +140,7 @@ impl<A: Address> Post<A> {
     #[inline]
     pub fn poll<T: Carries<Addr = A>>(&mut self, transport: &mut T, domain: &mut DomainStateOf<T>) {
         loop {
-            let mut has_moved = self.take_completions(domain);
+            let mut has_moved = self.take_completions::<T>(domain);
             has_moved |= self.take_messages(transport, domain);
             has_moved |= self.take_losses(domain);
             has_moved |= self.act(domain);
@@ -147,7 +152,7 @@ impl<A: Address> Post<A> {
     }
 
     /// Handles messages that were sent, or received by a receive of their own.
-    fn take_completions(&mut self, domain: &mut DomainState<A>) -> bool {
+    fn take_completions<T: Carries<Addr = A>>(&mut self, domain: &mut DomainStateOf<T>) -> bool {
         let mut any = false;
         loop {
             let ring = &mut domain.cqs[self.cq].ring;
@@ -166,7 +171,7 @@ impl<A: Address> Post<A> {
             any = true;
             match context & RECEIVE {
                 0 => self.sent(domain, context, error),
-                _ => self.received(domain, context & !RECEIVE, len, error),
+                _ => self.received::<T>(domain, context & !RECEIVE, len, error),
             }
         }
         while let Some((last, ..)) = self.ending.front()
@@ -193,9 +198,9 @@ impl<A: Address> Post<A> {
         }
     }
 
-    fn received(
+    fn received<T: Carries<Addr = A>>(
         &mut self,
-        domain: &mut DomainState<A>,
+        domain: &mut DomainStateOf<T>,
         context: usize,
         len: usize,
         error: Option<Error>,
@@ -211,7 +216,7 @@ impl<A: Address> Post<A> {
             Some(error) => {
                 self.waiting.remove(&source);
                 let av = domain.eps[self.ep].av;
-                if let Some(from) = av.and_then(|av| domain.avs[av].get(source)).cloned() {
+                if let Some(from) = av.and_then(|av| address_at::<T>(domain, av, source)) {
                     domain.member_lost(self.ep, &from, error);
                 }
             }
@@ -243,7 +248,7 @@ impl<A: Address> Post<A> {
                 continue;
             };
             while let Some(bytes) = messages.pop_front() {
-                match self.take_one(domain, av, source, &bytes) {
+                match self.take_one::<T>(domain, av, source, &bytes) {
                     true => any = true,
                     false => {
                         messages.push_front(bytes);
@@ -272,7 +277,7 @@ impl<A: Address> Post<A> {
         for (envelope, bytes) in messages {
             any = true;
             let source = fi_addr_of(envelope.source);
-            if self.waiting.contains_key(&source) || !self.take_one(domain, av, source, &bytes) {
+            if self.waiting.contains_key(&source) || !self.take_one::<T>(domain, av, source, &bytes) {
                 self.waiting.entry(source).or_default().push_back(bytes);
             }
         }
@@ -295,7 +300,7 @@ impl<A: Address> Post<A> {
         let len = match usize::try_from(envelope.len) {
             Ok(len) if len <= Block::SIZE => len,
             _ => {
-                if let Some(from) = domain.avs[av].get(source).cloned() {
+                if let Some(from) = address_at::<T>(domain, av, source) {
                     self.refuse(domain, from, "a message longer than those of collectives");
                 }
                 0
@@ -333,15 +338,15 @@ impl<A: Address> Post<A> {
     }
 
     /// Handles a message. Returns false if there is no room for its frame yet.
-    fn take_one(
+    fn take_one<T: Carries<Addr = A>>(
         &mut self,
-        domain: &mut DomainState<A>,
+        domain: &mut DomainStateOf<T>,
         av: usize,
         source: u64,
         bytes: &[u8],
     ) -> bool {
         // An address that was removed is no member of groups that go on.
-        let Some(from) = domain.avs[av].get(source).cloned() else {
+        let Some(from) = address_at::<T>(domain, av, source) else {
             return true;
         };
         if self.refused.contains(&from) {
@@ -382,6 +387,11 @@ impl<A: Address> Post<A> {
             false => {
                 let (frame, len) = match Packet::read(bytes)? {
                     Packet::Hello => return Ok(true),
+                    Packet::Number(number) => {
+                        let moves = self.numbering.arrived(from, &number)?;
+                        self.number(domain, moves);
+                        return Ok(true);
+                    }
                     Packet::Frame { frame, len } => (frame, len),
                 };
                 let kept = match lane.place(from, &frame, len) {
@@ -450,13 +460,13 @@ impl<A: Address> Post<A> {
                     self.push(to, bytes);
                 }
                 // A connection tells when it ends.
-                Action::Watch(peer) if !self.greeted.contains(&peer) => {
-                    let mut bytes = vec![0; HEADER];
-                    Packet::Hello.write(&mut bytes);
-                    self.push(peer, bytes);
-                }
+                Action::Watch(peer) if !self.greeted.contains(&peer) => self.greet(peer),
                 Action::Watch(_) => {}
-                Action::Lost(peer) => self.forget(domain, &peer),
+                Action::Lost(peer) => {
+                    self.forget(domain, &peer);
+                    let moves = self.numbering.lost(&peer);
+                    self.number(domain, moves);
+                }
                 Action::Ended(token, Ok(outcome)) if !self.has_left(self.frames) => {
                     self.ending.push_back((self.frames, token, outcome));
                 }
@@ -464,6 +474,60 @@ impl<A: Address> Post<A> {
             }
         }
         any
+    }
+
+    /// Joins a group whose number a member chooses: the first, or the parent in a tree of the members.
+    pub fn join(&mut self, domain: &mut DomainState<A>, number: u64, alone: bool, token: Token) {
+        let lane = domain.groups.lane(self.ep);
+        let Some((members, rank)) = lane.and_then(|lane| lane.members(number)) else {
+            return domain.collective_over(self.ep, token, Err(Error::INVAL));
+        };
+        let (moves, parent) = self.numbering.join(members, rank, number, alone, token);
+        if let Some(parent) = parent
+            && !self.greeted.contains(&parent)
+        {
+            self.greet(parent);
+        }
+        self.number(domain, moves);
+    }
+
+    /// Continues the joins of groups whose numbers are known now.
+    fn number(&mut self, domain: &mut DomainState<A>, moves: Vec<Move<A>>) {
+        for one in moves {
+            match one {
+                Move::Tell(to, number) => {
+                    let mut bytes = vec![0; HEADER];
+                    Packet::Number(number).write(&mut bytes);
+                    self.push(to, bytes);
+                }
+                Move::Join {
+                    own,
+                    number,
+                    alone,
+                    token,
+                } => {
+                    let mut begin = |token| {
+                        let number = number?;
+                        domain.groups.rename(self.ep, own, number)?;
+                        let lane = domain.groups.lane_mut(self.ep).ok_or(Error::INVAL)?;
+                        lane.join(number, alone, token)
+                    };
+                    let (fid, context) = match token {
+                        Token::Join { fid, context } => (fid, context),
+                        Token::Call { .. } => continue,
+                    };
+                    if let Err(error) = begin(Token::Join { fid, context }) {
+                        domain.joined(self.ep, fid, context, Err(error));
+                    }
+                }
+            }
+        }
+    }
+
+    fn greet(&mut self, peer: A) {
+        let mut bytes = vec![0; HEADER];
+        Packet::Hello.write(&mut bytes);
+        self.push(peer, bytes);
     }
 
     fn push(&mut self, to: A, bytes: Vec<u8>) {
@@ -562,7 +626,8 @@ fn post_one<T: Carries>(
     tx: &mut Tx<'_>,
 ) -> Result {
     let av = domain.eps[port].av.ok_or(Error::NOAV)?;
-    tx.dest = domain.avs[av].find(to).ok_or(Error::HOSTUNREACH)?;
+    let index = T::index_of(to).or_else(|| domain.avs[av].find(to));
+    tx.dest = index.ok_or(Error::HOSTUNREACH)?;
     let session = transport.session_for(domain, port, tx.dest)?;
     let op = TxOp {
         since: transport.stamp(),

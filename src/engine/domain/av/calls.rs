@@ -129,7 +129,8 @@ impl<T: Transport> AvCalls for Av<T> {
         }
         drop(self.current()?);
         let kept = self.uses.take();
-        AvSet::open(&self.engine, self.id, self.is_table, kept, request, context)
+        let owner = (self.owner.clone(), kept);
+        AvSet::open(&self.engine, self.id, self.is_table, owner, request, context)
     }
 
     fn set_user_id(&self, addr: u64, id: u64, flags: u64) -> Result {

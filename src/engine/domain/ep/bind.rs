@@ -169,8 +169,12 @@ impl<T: Transport> Ep<T> {
             return Err(Error::INVAL);
         }
         ep.eq = Some(eq.queue.clone());
-        let joins = ep.caps.contains(Caps::COLLECTIVE) && self.shared.engine.state.is_shared();
-        let connects = ep.ep_type == FI_EP_MSG.0 || joins;
+        let (caps, ep_type) = (ep.caps, ep.ep_type);
+        if eq.queue.owner.is_some() {
+            state.domain.peers.add_eq(&eq.queue);
+        }
+        let joins = caps.contains(Caps::COLLECTIVE) && self.shared.engine.state.is_shared();
+        let connects = ep_type == FI_EP_MSG.0 || joins;
         // Permanent: reading the event queue drives the domain from now on.
         if connects {
             state.domain.watchers.add();

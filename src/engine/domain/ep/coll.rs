@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use super::{Ep, Shared};
 use crate::coll;
+use crate::domain::Locked;
 use crate::domain::av_set::AvSet;
 use crate::domain::groups::Membership;
+use crate::domain::peers::Caller;
 use crate::transport::Transport;
 use abi::*;
 use base::{Caps, Error, Result};
@@ -51,6 +53,12 @@ impl<T: Transport> Ep<T> {
         drop(guard);
         // The lock of the set is not taken while the domain lock is held.
         let members = set.members_in(&shared.engine, av).ok_or(Error::INVAL)?;
+        let own = match (set.owner(), &shared.owner) {
+            (Some(owner), Some(transfer)) => {
+                Some(owner.address_of(transfer).ok_or(Error::INVAL)?)
+            }
+            _ => None,
+        };
         let mut state = shared.engine.lock()?;
         let parent = match join.coll_addr {
             FI_ADDR_NOTAVAIL => None,
@@ -58,7 +66,12 @@ impl<T: Transport> Ep<T> {
             address => Some(address),
         };
         let members = &members;
-        let address = state.open_group(shared.id, &Membership { members, parent })?;
+        let membership = Membership {
+            members,
+            parent,
+            own,
+        };
+        let address = state.open_group(shared.id, &membership)?;
         let mc = Mc {
             ep: shared.clone(),
             address,
@@ -72,7 +85,19 @@ impl<T: Transport> Ep<T> {
         let alone = join.coll_addr == FI_ADDR_NOTAVAIL;
         let token = (handle as usize, context as usize);
         state.join_group(shared.id, address, token, alone);
+        self.moved(state);
         Ok(handle)
+    }
+}
+
+impl<T: Transport> Ep<T> {
+    /// Calls owners, to which a call of a collective may have something to tell.
+    fn moved(&self, state: Locked<'_, T>) {
+        let owes = state.domain.has_owner_calls();
+        drop(state);
+        if owes {
+            self.shared.engine.deliver(Caller::Control);
+        }
     }
 }
 
@@ -111,8 +136,11 @@ impl<T: Transport> CollectiveCalls for Ep<T> {
     fn collect(&self, call: Collective) -> Result {
         let mut state = self.shared.engine.lock()?;
         state.domain.may_post(self.shared.id)?;
-        state.collect(self.shared.id, call)?;
-        state.posted();
-        Ok(())
+        let begun = state.collect(self.shared.id, call);
+        if begun.is_ok() {
+            state.posted();
+        }
+        self.moved(state);
+        begun
     }
 }

@@ -513,6 +513,7 @@ static void member_that_ends(void)
 {
 	enum { GONE = 3 };
 
+	setenv("FI_TCP_CONN_TIMEOUT", "500", 1);
 	open_all("tcp");
 	join_all();
 	EQUAL(fi_close(&all[GONE].ep->fid), 0);

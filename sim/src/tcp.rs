@@ -59,7 +59,7 @@ pub struct Tcp {
     domain: DomainState<Name>,
     ep: usize,
     cq: usize,
-    common: Common<Name>,
+    common: Common,
     conns: Slab<Conn>,
     by_peer: HashMap<u32, usize>,
     /// Connections of peers that have not identified themselves.

@@ -31,8 +31,8 @@ pub use crate::address::{Address, AddressFormat};
 pub use sys::event::SharedFd;
 
 pub use self::parts::{
-    Atomics, Batches, Connects, Contexts, Drains, Groups, Listener, Multicast,
-    NewQueue, Prepares, Queues,
+    Atomics, Batches, Connects, Contexts, Drains, Groups, Listener, Multicast, NewQueue, Prepares,
+    Queues,
 };
 
 /// The engine's state of a domain over this transport.

@@ -20,8 +20,8 @@ use crate::ops::transfer::What;
 use abi::*;
 use base::{Error, IoVec, OpFlags, Result};
 
-use served::{PEER_OPS, address};
 pub use offload::{Message, PeerAv, PeerEq, PeerTransfer, Transferred, check_domain};
+use served::{PEER_OPS, address};
 pub use served::{Place, Served};
 
 /// The owner's completion queue.

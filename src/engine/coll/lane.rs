@@ -5,7 +5,7 @@
 //! `P` identifies a peer. `K` is the caller's token, which is returned with the result.
 
 use core::hash::Hash;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::Range;
 
 use crate::atomic::Combine;
@@ -160,6 +160,16 @@ impl<P: Clone + Eq + Hash, K> Lane<P, K> {
         self.groups
             .values()
             .any(|group| group.ranks.contains_key(peer))
+    }
+
+    /// The peers whose frames are awaited, each once.
+    pub fn awaited(&self) -> HashSet<P> {
+        let of_group = |group: &Group<P, K>| {
+            let sources = group.running.values().flat_map(Running::sources);
+            let sources: Vec<P> = sources.map(|rank| group.members[rank].clone()).collect();
+            sources
+        };
+        self.groups.values().flat_map(of_group).collect()
     }
 
     /// Returns the members of an open group, and the own rank.

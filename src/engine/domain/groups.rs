@@ -35,7 +35,9 @@ impl<T: Transport> State<T> {
             None => transport.own_rank(ep, &members)?,
             Some(own) => {
                 let indexes = &mut membership.members.iter();
-                indexes.position(|&index| index == own).ok_or(Error::INVAL)?
+                indexes
+                    .position(|&index| index == own)
+                    .ok_or(Error::INVAL)?
             }
         };
         if let Some(parent) = membership.parent {
@@ -69,7 +71,9 @@ impl<T: Transport> State<T> {
         alone: bool,
     ) {
         let State { domain, transport } = self;
-        if T::NAMELESS && let Ok(number) = domain.groups.number(ep, address) {
+        if T::NAMELESS
+            && let Ok(number) = domain.groups.number(ep, address)
+        {
             let token = Token::Join { fid, context };
             return transport.begin_join(domain, ep, number, alone, token);
         }

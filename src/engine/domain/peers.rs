@@ -10,8 +10,8 @@ use crate::domain_state::peers::{Arrival, Calls, Completion, Transfer};
 use crate::eq::OwnersEvent;
 use crate::transport::{DomainStateOf, Transport};
 use abi::*;
-use base::{Error, Result};
 use base::log::{Source, Subsys, log_warn};
+use base::{Error, Result};
 use object::peer::{Entry, Got, PeerEq, Served, Started};
 use sync::Refused;
 

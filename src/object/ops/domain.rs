@@ -261,7 +261,10 @@ unsafe extern "C" fn endpoint<T: DomainCalls>(
                 false => (None, context),
                 true if info.mode.bits() & FI_PEER_TRANSFER == 0 => return Err(Error::INVAL),
                 // The context was for this call only.
-                true => (Some(PeerTransfer::import::<T::Ep>(context)?), core::ptr::null_mut()),
+                true => (
+                    Some(PeerTransfer::import::<T::Ep>(context)?),
+                    core::ptr::null_mut(),
+                ),
             };
             store(ep, || domain.open_ep(info, owner, context))
         })

@@ -245,7 +245,8 @@ impl Drop for PeerTransfer {
     /// The owner may still write to the contexts.
     fn drop(&mut self) {
         let all = core::mem::take(&mut *self.contexts());
-        all.into_values().for_each(|(room, _)| core::mem::forget(room));
+        all.into_values()
+            .for_each(|(room, _)| core::mem::forget(room));
     }
 }
 

@@ -31,7 +31,9 @@ pub struct Addr(pub u64);
 
 impl Address for Addr {
     fn from_bytes(bytes: &[u8]) -> Option<Addr> {
-        bytes.first_chunk().map(|&word| Addr(u64::from_ne_bytes(word)))
+        bytes
+            .first_chunk()
+            .map(|&word| Addr(u64::from_ne_bytes(word)))
     }
 
     fn to_bytes(&self) -> Vec<u8> {

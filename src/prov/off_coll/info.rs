@@ -26,7 +26,13 @@ pub fn offers(query: &Query) -> Answer {
         true => answer.entries.push(fill(&kind, query)),
         false => {
             let name = SOURCE.name().to_string_lossy();
-            let domain = kind.info.domain.name.clone().into_iter().collect::<Vec<_>>();
+            let domain = kind
+                .info
+                .domain
+                .name
+                .clone()
+                .into_iter()
+                .collect::<Vec<_>>();
             let reasons = refusals.into_iter();
             answer
                 .reasons

@@ -48,7 +48,9 @@ impl Moved {
 
     fn post_receive(&mut self, domain: &mut State, ep: usize) {
         let (block, room) = Block::with_room(Block::SIZE);
-        let memory = room.into_one().map_or(Span::default(), |piece| piece.span());
+        let memory = room
+            .into_one()
+            .map_or(Span::default(), |piece| piece.span());
         let number = self.operations.insert(Operation::Receive(block));
         let message = Message {
             memory,
@@ -116,7 +118,11 @@ impl Moved {
             // The owner is closing.
             Err(Error::CANCELED) => return,
             Err(error) => {
-                log_warn!(&SOURCE, Subsys::EpData, "the owner receives nothing: {error}");
+                log_warn!(
+                    &SOURCE,
+                    Subsys::EpData,
+                    "the owner receives nothing: {error}"
+                );
                 // It would fail again and again.
                 return mem::forget(block);
             }

@@ -25,7 +25,9 @@ impl<A: Address> Session<A> {
         let frame = frame?;
         let (ep, peer) = (self.peer.ep, self.peer.addr.clone());
         let Some(lane) = cx.domain.groups.lane_mut(ep) else {
-            return Err(Fault::Rule("a frame of a collective before the endpoint is enabled"));
+            return Err(Fault::Rule(
+                "a frame of a collective before the endpoint is enabled",
+            ));
         };
         match lane.place(&peer, &frame, payload) {
             Place::Refuse(why) => return Err(Fault::Rule(why)),

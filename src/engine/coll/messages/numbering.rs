@@ -114,6 +114,11 @@ impl<A: Clone + Eq + Hash> Numbering<A> {
         Ok(Vec::new())
     }
 
+    /// The members whose numbers are awaited.
+    pub fn parents(&self) -> impl Iterator<Item = A> {
+        self.wanted.keys().map(|(parent, ..)| parent.clone())
+    }
+
     /// Handles the loss of a peer.
     pub fn lost(&mut self, peer: &A) -> Vec<Move<A>> {
         self.known.retain(|(from, ..), _| from != peer);
@@ -160,7 +165,8 @@ mod tests {
     #[test]
     fn every_member_gets_the_number_of_the_first() {
         for members in [1_usize, 2, 3, 7, 8, 33] {
-            let mut all: Vec<Numbering<usize>> = (0..members).map(|_| Numbering::default()).collect();
+            let mut all: Vec<Numbering<usize>> =
+                (0..members).map(|_| Numbering::default()).collect();
             let names: Vec<usize> = (0..members).collect();
             let mut numbers = vec![Vec::new(); members];
             let mut moves: Vec<(usize, Move<usize>)> = Vec::new();

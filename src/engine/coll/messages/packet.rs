@@ -178,7 +178,10 @@ mod tests {
             assert!(Packet::read(&bytes[..HEADER - 1]).is_err());
             let swapped = |bytes: &mut [u8; HEADER + 1]| bytes[..4].reverse();
             swapped(&mut bytes);
-            assert_eq!(Packet::read(&bytes), Err("a peer with the other byte order"));
+            assert_eq!(
+                Packet::read(&bytes),
+                Err("a peer with the other byte order")
+            );
             swapped(&mut bytes);
             for (at, wrong) in [(0, 0), (4, 2), (5, 0), (5, 5)] {
                 let mut bytes = bytes;

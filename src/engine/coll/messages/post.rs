@@ -3,15 +3,16 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use slab::Slab;
 
 use super::numbering::{Move, Numbering};
 use super::packet::{HEADER, Packet};
 use super::{Carries, Target};
+use crate::coll::groups::address_at;
 use crate::coll::{Action, Frame, Outcome, Place, Token};
 use crate::cq_ring::{Head, Ring};
-use crate::coll::groups::address_at;
 use crate::domain_state::{CqState, DomainState, TxOp};
 use crate::ep_state::EpState;
 use crate::signal::Signal;
@@ -29,6 +30,10 @@ use object::ops::transfer::{Context, Rx, Tx};
 const WINDOW: usize = 256;
 /// The contexts of receives have this bit.
 const RECEIVE: usize = 1 << 40;
+
+/// The time between two probes of a peer, and the polls after which the time is looked at.
+const PROBE: Duration = Duration::from_secs(1);
+const PROBE_POLLS: u32 = 256;
 
 pub struct Post<A> {
     source: &'static Source,
@@ -55,6 +60,9 @@ pub struct Post<A> {
     waiting: HashMap<u64, VecDeque<Vec<u8>>>,
     /// Receives of messages whose bytes are not here yet: their senders.
     receives: Slab<(u64, Block)>,
+    polls: u32,
+    /// The time of the last probes.
+    probed: Instant,
     /// Groups whose numbers members choose.
     numbering: Numbering<A>,
     /// Peers that have sent something else, until their connections end.
@@ -118,6 +126,8 @@ impl<A: Address> Post<A> {
             arriving: HashMap::new(),
             waiting: HashMap::new(),
             receives: Slab::new(),
+            polls: 0,
+            probed: Instant::now(),
             numbering: Numbering::default(),
             refused: HashSet::new(),
         })
@@ -146,7 +156,28 @@ impl<A: Address> Post<A> {
             has_moved |= self.act(domain);
             has_moved |= self.send(transport, domain);
             if !has_moved {
-                return;
+                break;
+            }
+        }
+        if T::NAMELESS {
+            self.probe(domain);
+        }
+    }
+
+    /// Greets the peers for which collectives wait from time to time, because nothing else tells of their ends.
+    fn probe(&mut self, domain: &mut DomainState<A>) {
+        self.polls = self.polls.wrapping_add(1);
+        if !self.polls.is_multiple_of(PROBE_POLLS) || self.probed.elapsed() < PROBE {
+            return;
+        }
+        self.probed = Instant::now();
+        let lane = domain.groups.lane(self.ep);
+        let mut awaited = lane.map(|lane| lane.awaited()).unwrap_or_default();
+        awaited.extend(self.numbering.parents());
+        for peer in awaited {
+            let is_busy = self.flights.iter().any(|(_, flight)| flight.to == peer);
+            if !is_busy && !self.out.contains_key(&peer) && !self.refused.contains(&peer) {
+                self.greet(peer);
             }
         }
     }
@@ -277,7 +308,8 @@ impl<A: Address> Post<A> {
         for (envelope, bytes) in messages {
             any = true;
             let source = fi_addr_of(envelope.source);
-            if self.waiting.contains_key(&source) || !self.take_one::<T>(domain, av, source, &bytes) {
+            if self.waiting.contains_key(&source) || !self.take_one::<T>(domain, av, source, &bytes)
+            {
                 self.waiting.entry(source).or_default().push_back(bytes);
             }
         }
@@ -417,13 +449,9 @@ impl<A: Address> Post<A> {
             self.arriving.insert(from.clone(), arriving);
             return Err("more bytes than a frame has");
         }
-        match arriving.kept {
-            Some(_) => {
-                let whole = arriving.bytes.len() + arriving.len;
-                append(&mut arriving.bytes, payload, whole)
-                    .map_err(|_| "no memory for its frames")?;
-            }
-            None => {}
+        if arriving.kept.is_some() {
+            let whole = arriving.bytes.len() + arriving.len;
+            append(&mut arriving.bytes, payload, whole).map_err(|_| "no memory for its frames")?;
         }
         arriving.len -= payload.len();
         if arriving.len > 0 {

@@ -130,7 +130,14 @@ impl<T: Transport> AvCalls for Av<T> {
         drop(self.current()?);
         let kept = self.uses.take();
         let owner = (self.owner.clone(), kept);
-        AvSet::open(&self.engine, self.id, self.is_table, owner, request, context)
+        AvSet::open(
+            &self.engine,
+            self.id,
+            self.is_table,
+            owner,
+            request,
+            context,
+        )
     }
 
     fn set_user_id(&self, addr: u64, id: u64, flags: u64) -> Result {

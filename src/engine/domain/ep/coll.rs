@@ -54,9 +54,7 @@ impl<T: Transport> Ep<T> {
         // The lock of the set is not taken while the domain lock is held.
         let members = set.members_in(&shared.engine, av).ok_or(Error::INVAL)?;
         let own = match (set.owner(), &shared.owner) {
-            (Some(owner), Some(transfer)) => {
-                Some(owner.address_of(transfer).ok_or(Error::INVAL)?)
-            }
+            (Some(owner), Some(transfer)) => Some(owner.address_of(transfer).ok_or(Error::INVAL)?),
             _ => None,
         };
         let mut state = shared.engine.lock()?;

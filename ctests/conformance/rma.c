@@ -50,6 +50,23 @@ TEST(fi_rma, read, EP_RELIABLE, FI_RMA, "fi_read fetches from the address given 
 	nothing(t->b.rxcq);
 }
 
+TEST(fi_rma, domain_of_messages, EP_RDM, FI_TAGGED, "An endpoint may access memory in a domain that was opened for messages")
+{
+	struct region target;
+	struct buf out;
+	void *ctx = new_ctx();
+
+	open_domain(t);
+	t->hints->caps = FI_RMA;
+	env_info(t);
+	PAIR(t);
+	out = new_buf(t, LEN, 1);
+	target = new_region(t, &t->b, new_buf(t, LEN, 0), FI_REMOTE_WRITE);
+	POST(t, fi_write(t->a.ep, out.mem, LEN, out.desc, t->a.peer, target.at, target.key, ctx));
+	wait_comp(t, t->a.txcq, NULL);
+	ONCE(t, !memcmp(target.buf.mem, out.mem, LEN));
+}
+
 TEST(fi_rma, writev_gathers, EP_RELIABLE, FI_RMA, "fi_writev writes its buffers, up to iov_limit of them, one behind the other")
 {
 	struct region target;

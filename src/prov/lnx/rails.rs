@@ -109,7 +109,6 @@ impl Rail {
         (entry.tx.op_flags, entry.rx.op_flags) = Default::default();
         let is_ours = entry.made.take().is_none();
         let stripes = is_ours && !is_shm(&entry) && entry.caps.contains(READS);
-        limit_accesses(&mut entry, above, stripes);
         let opened = with_entry(&entry, |info| {
             let fabric = Fabric::open(info)?;
             let domain = Domain::open_serialized(&fabric, info, serialized)?;

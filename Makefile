@@ -434,7 +434,7 @@ check-conformance: conformance
 	done
 	# Without shared memory, and with large messages over two rails.
 	FI_LNX_PROV_LINKS='shm+tcp;ofi_rxm:lo,lo' FI_SHM_FOLDER=$(TARGET)/none FI_LNX_STRIPE_SIZE=1 LD_LIBRARY_PATH=$(BUILT) $(CONFORMANCE) -j 2 -p lnx \
-	    -k fi_msg -k fi_tagged -k fi_cq
+	    -k fi_msg -k fi_tagged -k fi_cq -k fi_collective
 # AddressSanitizer in C and Rust: invalid accesses, leaks, and failed assertions of a debug build.
 check-asan:
 	ctests/asan.sh $(TARGET)/asan

@@ -32,6 +32,7 @@ use base::{Error, IoVec, Result};
 use object::ops::transfer::What;
 use object::peer::{DirectCalls, DirectOps, Loss, Whole};
 use object::slots;
+use sys::thread_id::here;
 
 /// A message at a peer, for which the owner may have a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,13 +111,6 @@ struct Post {
 unsafe impl Send for Post {}
 // SAFETY: the same.
 unsafe impl Sync for Post {}
-
-/// Returns a number of the calling thread, which no other thread has at the same time.
-#[inline]
-fn here() -> usize {
-    thread_local!(static PLACE: u8 = const { 0 });
-    PLACE.with(|place| core::ptr::from_ref(place).addr())
-}
 
 impl Default for Desk {
     fn default() -> Desk {

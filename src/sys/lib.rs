@@ -36,6 +36,7 @@ pub mod shared_file;
 pub mod shared_object;
 pub mod socket;
 pub mod thread;
+pub mod thread_id;
 pub mod user;
 pub mod userfault;
 pub mod verbs;

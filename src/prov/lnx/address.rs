@@ -378,6 +378,24 @@ mod tests {
     }
 
     #[test]
+    fn both_forms_of_a_name_identify_the_same_endpoint() {
+        let part = |bytes: Vec<u8>| Part {
+            fabric: b"f".to_vec(),
+            bytes,
+            provider: Some(1),
+        };
+        let parts = vec![
+            part(b"shm\0".to_vec()),
+            part(addr::to_bytes(&"127.0.0.1:5000".parse().unwrap())),
+            part(addr::to_bytes(&"[fe80::1]:5000".parse().unwrap())),
+        ];
+        let origin = Origin::new([1; 16], (2, 3), 4);
+        let whole = Addr::new("host", parts, Some(origin), 77);
+        let short = Addr::from_bytes(&whole.short_form().unwrap()).unwrap();
+        assert_eq!(whole.identity(), short.identity());
+    }
+
+    #[test]
     fn names_are_read_back() {
         let plain = |part| Part {
             provider: None,

@@ -132,9 +132,7 @@ impl Linked {
         drop(self.held.ops.closed(ended));
         self.held.stripes.close(ep);
         self.held.drop_receives(domain, ep);
-        if let Some(routes) = self.held.routes.get_mut(ep) {
-            routes.clear();
-        }
+        self.held.clear_routes(ep);
     }
 
     /// The name of an endpoint.

@@ -36,6 +36,8 @@ pub struct Held {
     pub book: Book,
     /// The ways of each endpoint to its peers, by the index of the destination.
     pub routes: Vec<Vec<Option<Route>>>,
+    /// The sender of the last message, if its way is known in both directions.
+    last: Option<Last>,
     /// Receives that peers fill.
     receives: Slab<Receive>,
     /// By the numbers of entries.
@@ -88,6 +90,17 @@ pub enum Flight {
         lane: usize,
         range: Range<usize>,
     },
+}
+
+/// A sender: the endpoint and the rail at which its message has arrived, its address there, the number of removals from
+/// vectors until then, and its index in the endpoint's vector.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Last {
+    ep: usize,
+    rail: usize,
+    from: fi_addr_t,
+    removals: u64,
+    index: u64,
 }
 
 /// How a peer is reached.
@@ -177,6 +190,7 @@ impl Held {
             ops,
             book: Book::new(rails),
             routes: Vec::new(),
+            last: None,
             receives: Slab::new(),
             stages: Vec::new(),
             strangers: Vec::new(),
@@ -246,7 +260,16 @@ impl Held {
             .as_mut()
     }
 
+    /// Forgets the ways of an endpoint that is closed.
+    pub fn clear_routes(&mut self, ep: usize) {
+        self.last = None;
+        if let Some(routes) = self.routes.get_mut(ep) {
+            routes.clear();
+        }
+    }
+
     pub fn set_route(&mut self, ep: usize, dest: usize, route: Option<Route>) {
+        self.last = None;
         if self.routes.len() <= ep {
             self.routes.resize_with(ep + 1, Vec::new);
         }
@@ -625,12 +648,26 @@ impl Cx<'_> {
     /// The sender of a message that has arrived. The answer takes the same way.
     #[inline]
     fn source(&mut self, ep: usize, rail: usize, from: fi_addr_t) -> Option<u64> {
+        let removals = self.domain.removals;
+        if let Some(last) = &self.held.last
+            && (last.from, last.ep, last.rail, last.removals) == (from, ep, rail, removals)
+        {
+            return Some(last.index);
+        }
         if from == FI_ADDR_UNSPEC {
             return None;
         }
         let index = self.held.index_of(self.domain, ep, rail, from)?;
         match self.held.route(ep, index) {
-            Some(route) if route.is_heard => {}
+            Some(route) if route.is_heard => {
+                self.held.last = Some(Last {
+                    ep,
+                    rail,
+                    from,
+                    removals,
+                    index,
+                });
+            }
             Some(route) if route.is_up => route.is_heard = true,
             _ => {
                 let route = Route {

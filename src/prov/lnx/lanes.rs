@@ -15,32 +15,24 @@ use engine::strangers::fi_addr_of;
 use object::ops::transfer::{Tx, What};
 
 impl Linked {
-    /// Whether a message is to be read over several rails by its receiver.
-    pub(super) fn may_stripe(&mut self, port: usize, tx: &Tx<'_>) -> bool {
+    /// The rails over which its receiver reads a message, among them the one of its route; none if the message goes
+    /// whole.
+    pub(super) fn stripes_of(&self, route: Route, tx: &Tx<'_>) -> Option<Vec<usize>> {
         let is_message = matches!(tx.what, What::Msg | What::Tagged);
         if self.stripe_size == 0
             || !is_message
             || tx.flags.contains(OpFlags::INJECT)
             || tx.iov.remaining() < self.stripe_size
             || tx.iov.pieces() != 1
+            || !route.is_heard
         {
-            return false;
+            return None;
         }
-        let route = self.held.route(port, tx.dest).copied();
-        let ready = |route: Route| route.is_heard && self.rails[route.rail].stripes;
-        route.is_some_and(ready) && self.lanes_to(port, tx.dest).len() > 1
-    }
-
-    /// The rails that lead to a peer which understands notes.
-    fn lanes_to(&self, port: usize, dest: u64) -> Vec<usize> {
-        let route = self.held.routes.get(port);
-        let route = route.and_then(|routes| routes.get(usize::try_from(dest).ok()?)?.as_ref());
-        let known = route.and_then(|route| self.held.book.at(route.rail, route.place));
-        let Some(known) = known.filter(|known| known.takes_notes()) else {
-            return Vec::new();
-        };
+        let known = self.held.book.at(route.rail, route.place);
+        let known = known.filter(|known| known.takes_notes())?;
         let leads = |&rail: &usize| self.rails[rail].stripes && !known.places[rail].is_empty();
-        (0..self.rails.len()).filter(leads).take(LANES).collect()
+        let rails: Vec<usize> = (0..self.rails.len()).filter(leads).take(LANES).collect();
+        (rails.len() > 1 && rails.contains(&route.rail)).then_some(rails)
     }
 
     /// Offers a message to its receiver. FI_EAGAIN: there is no room for the note now.
@@ -48,11 +40,10 @@ impl Linked {
         &mut self,
         domain: &mut State,
         port: usize,
-        route: Route,
+        (route, rails): (Route, &[usize]),
         tx: &mut Tx<'_>,
         op: TxOp,
     ) -> Result {
-        let rails = self.lanes_to(port, tx.dest);
         let nonce = self.held.book.at(route.rail, route.place);
         let nonce = nonce.ok_or(Error::HOSTUNREACH)?.addr.name().nonce;
         let via = rails.iter().position(|&rail| rail == route.rail);

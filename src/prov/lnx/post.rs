@@ -327,12 +327,15 @@ impl Posts for Linked {
         if is_of_group && !self.is_ours(domain, port, dest as u64) {
             return Err(Error::OPNOTSUPP);
         }
-        let is_long = tx.iov.remaining() >= self.stripe_size;
-        if is_long && !is_of_group && self.may_stripe(port, tx) {
-            let offered = self.offer(domain, port, route, tx, op);
+        let rails = match is_of_group {
+            false => self.stripes_of(route, tx),
+            true => None,
+        };
+        if let Some(rails) = rails {
+            let mut offered = self.offer(domain, port, (route, &rails), tx, op);
             if offered == Err(Error::AGAIN) {
                 self.poll(domain);
-                return self.offer(domain, port, route, tx, op);
+                offered = self.offer(domain, port, (route, &rails), tx, op);
             }
             return offered;
         }

@@ -335,11 +335,10 @@ impl Here {
         let host = host::name();
         let folder = params::environment("FI_SHM_FOLDER");
         let folder = folder.map(|folder| PathBuf::from(OsString::from_vec(folder)));
-        // Sockets without a folder are found within a network namespace.
-        let place = match folder.as_deref() {
-            Some(folder) => host::place_of(folder),
-            None => host::network_namespace(),
-        };
+        // Sockets without a folder are found within a network namespace. Without a place there would be no collectives
+        // and no large messages over several rails; if the folder is missing, the name has no part for shared memory.
+        let place = folder.as_deref().and_then(host::place_of);
+        let place = place.or_else(host::network_namespace);
         let origin = host::boot_id()
             .zip(place)
             .map(|(boot, place)| Origin::new(boot, place, effective_uid()));

@@ -83,6 +83,8 @@ pub struct Session<A> {
     /// An operation returned -FI_EAGAIN while the connection was not up. The value is the number of the first frame of
     /// the connection: `is_awaited`.
     pub refused: Option<u8>,
+    /// The receives belonged to another provider when the last message came.
+    passes: bool,
     pub direct: Direct,
     pub tx: SendState,
     pub rx: ReceiveState,
@@ -235,6 +237,7 @@ impl<A: Address> Session<A> {
             agreed: Agreed::default(),
             closing: Closing::default(),
             refused: None,
+            passes: false,
             direct: Direct::default(),
             tx: SendState::new(ep),
             rx: ReceiveState::new(),

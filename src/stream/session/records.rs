@@ -24,8 +24,8 @@ pub struct Left {
     pub taken: usize,
     /// No record follows them.
     pub nothing: bool,
-    /// The receives belong to another provider.
-    is_passing: bool,
+    /// Nothing was taken, because the receives belong to another provider, or do not.
+    is_other: bool,
 }
 
 /// The payload of a message.
@@ -50,9 +50,19 @@ impl<A: Address> Session<A> {
     /// handles the next record.
     #[inline(always)]
     pub fn take_messages(&mut self, cx: &mut Cx<'_, A>, most: usize) -> Left {
+        if self.passes {
+            let left = self.pass_messages(cx, most);
+            if !left.is_other {
+                return left;
+            }
+            self.passes = false;
+        }
         let left = self.take_some::<false>(cx, most);
-        match left.is_passing {
-            true => self.pass_messages(cx, most),
+        match left.is_other {
+            true => {
+                self.passes = true;
+                self.pass_messages(cx, most)
+            }
             false => left,
         }
     }
@@ -67,7 +77,7 @@ impl<A: Address> Session<A> {
         let mut left = Left {
             taken: 0,
             nothing: false,
-            is_passing: false,
+            is_other: false,
         };
         let source = self.peer.source();
         let between = self.rx.is_between();
@@ -88,7 +98,7 @@ impl<A: Address> Session<A> {
             return left;
         };
         if inlet.is_passing() != PASSING {
-            left.is_passing = true;
+            left.is_other = true;
             return left;
         }
         loop {

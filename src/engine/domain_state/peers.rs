@@ -10,7 +10,7 @@ use super::{CqState, DomainState};
 use crate::cntr::Counter;
 use crate::cq_ring::Head;
 use crate::eq::{EventQueue, OwnersEvent};
-use crate::srx::{Claimed, Envelope, Outcome};
+use crate::srx::{Claimed, Envelope, Outcome, Srx};
 use crate::transport::Address;
 use abi::*;
 use base::Result;
@@ -24,6 +24,8 @@ use object::peer::{Entry, Message, PeerCntr, PeerCq, PeerEq, PeerSrx, PeerTransf
 pub struct Peers {
     /// There is at least one such object.
     any: bool,
+    /// There is one that is neither a completion queue nor a receive context.
+    has_others: bool,
     /// Indexes in the domain's tables.
     cqs: Vec<usize>,
     srxs: Vec<usize>,
@@ -66,7 +68,7 @@ impl Peers {
             owner,
             told: (0, 0),
         });
-        self.any = true;
+        self.look();
     }
 
     pub fn forget_cntr(&mut self, counter: &Arc<Counter>) {
@@ -78,36 +80,39 @@ impl Peers {
     }
 
     fn look(&mut self) {
-        self.any = !self.cqs.is_empty()
-            || !self.srxs.is_empty()
-            || !self.cntrs.is_empty()
-            || !self.eqs.is_empty();
+        self.has_others =
+            !self.cntrs.is_empty() || !self.eqs.is_empty() || !self.transfers.is_empty();
+        self.any = !self.cqs.is_empty() || !self.srxs.is_empty() || self.has_others;
+    }
+
+    #[cold]
+    fn others_have_calls(&self) -> bool {
+        self.cntrs.iter().any(|cntr| cntr.owes() != (0, 0))
+            || !self.transfers.is_empty()
+            || self.queues().any(|queue| queue.has_events())
     }
 
     pub fn add_eq(&mut self, queue: &Arc<EventQueue>) {
         self.eqs.retain(|queue| queue.strong_count() > 0);
         self.eqs.push(Arc::downgrade(queue));
-        self.any = true;
+        self.look();
     }
 
     fn queues(&self) -> impl Iterator<Item = Arc<EventQueue>> {
         self.eqs.iter().filter_map(Weak::upgrade)
     }
 
-    fn has_events(&self) -> bool {
-        !self.eqs.is_empty() && self.queues().any(|queue| queue.has_events())
-    }
-
     /// Queues messages that owners are to move.
     pub fn transfer(&mut self, transfers: impl IntoIterator<Item = Transfer>) {
         self.transfers.extend(transfers);
-        self.any = true;
+        self.look();
     }
 
     /// Queues messages again, in front of others, because the owner had no room.
     pub fn put_back(&mut self, mut transfers: Vec<Transfer>) {
         transfers.append(&mut self.transfers);
         self.transfers = transfers;
+        self.look();
     }
 
     /// Drops the messages of an endpoint that is closed.
@@ -218,15 +223,13 @@ impl<A: Address> DomainState<A> {
         self.peers.any && self.has_calls()
     }
 
-    #[cold]
+    #[inline]
     fn has_calls(&self) -> bool {
-        let is_full = |&cq: &usize| !self.cqs[cq].ring.is_empty();
-        let owes = |&srx: &usize| self.srxs[srx].owes_owner();
-        self.peers.cqs.iter().any(is_full)
+        let has_entry = |&cq: &usize| self.cqs.get(cq).is_some_and(|cq| !cq.ring.is_empty());
+        let owes = |&srx: &usize| self.srxs.get(srx).is_some_and(Srx::owes_owner);
+        self.peers.cqs.iter().any(has_entry)
             || self.peers.srxs.iter().any(owes)
-            || self.peers.cntrs.iter().any(|cntr| cntr.owes() != (0, 0))
-            || !self.peers.transfers.is_empty()
-            || self.peers.has_events()
+            || self.peers.has_others && self.peers.others_have_calls()
     }
 
     /// Takes the pending calls to owners.

@@ -15,6 +15,8 @@ static uint64_t caps(void)
 {
 	if (options.dgram)
 		return FI_MSG;
+	if (options.linked)
+		return FI_TAGGED;
 	if (options.msg)
 		return FI_MSG | FI_RMA;
 	return FI_MSG | FI_TAGGED | FI_MULTI_RECV | FI_RMA | (options.atomics ? FI_ATOMIC : 0);
@@ -25,6 +27,8 @@ static uint64_t orders(void)
 {
 	if (options.dgram)
 		return 0;
+	if (options.linked)
+		return FI_ORDER_SAS;
 	return FI_ORDER_SAS | (options.atomics ? 0 : FI_ORDER_SAW | FI_ORDER_WAW);
 }
 
@@ -35,7 +39,7 @@ static struct fi_info *info_for(const char *port, const uint8_t *dest, size_t de
 	CHECK(hints);
 	hints->caps = caps();
 	hints->mode = FI_CONTEXT | FI_CONTEXT2;
-	hints->addr_format = FI_SOCKADDR_IN;
+	hints->addr_format = options.linked ? FI_FORMAT_UNSPEC : FI_SOCKADDR_IN;
 	hints->ep_attr->type = options.msg ? FI_EP_MSG : options.dgram ? FI_EP_DGRAM : FI_EP_RDM;
 	hints->domain_attr->mr_mode = options.basic ? FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY : 0;
 	hints->tx_attr->msg_order = hints->rx_attr->msg_order = orders();
@@ -47,7 +51,10 @@ static struct fi_info *info_for(const char *port, const uint8_t *dest, size_t de
 		memcpy(hints->dest_addr, dest, dest_len);
 		hints->dest_addrlen = dest_len;
 	}
-	OK(fi_getinfo(API, dest ? NULL : "127.0.0.1", port, dest ? 0 : FI_SOURCE, hints, &info));
+	if (options.linked)
+		OK(fi_getinfo(API, NULL, NULL, 0, hints, &info));
+	else
+		OK(fi_getinfo(API, dest ? NULL : "127.0.0.1", port, dest ? 0 : FI_SOURCE, hints, &info));
 	fi_freeinfo(hints);
 	return info;
 }

@@ -257,6 +257,7 @@ static bool option(const char *text)
 		{ "late", &options.late, NULL },	 { "waits", &options.waits, NULL },
 		{ "basic", &options.basic, NULL },	 { "client_first", &options.client_first, NULL },
 		{ "dgram", &options.dgram, NULL },	 { "atomics", &options.atomics, NULL },
+		{ "linked", &options.linked, NULL },
 		{ "plain", &options.plain, NULL },
 		{ "rounds", NULL, &options.rounds },	 { "seed", NULL, &options.seed },
 		{ "life", NULL, &options.life },	 { "limit_ms", NULL, &options.limit_ms },

@@ -62,6 +62,7 @@ struct options {
 	bool waits;         // sleeps in fi_cq_sread instead of polling
 	bool basic;         // regions by virtual address and the provider's keys
 	bool atomics;       // the endpoint has FI_ATOMIC
+	bool linked;        // lnx as others have it: tagged messages, without addresses in the hints
 	bool plain;         // without operations that upstream's rxd does not complete
 	bool client_first;  // the client sends first, so it connects
 	unsigned rounds;
@@ -129,7 +130,7 @@ struct link {
 	struct fid_pep *pep;
 	struct fid_ep *ep;
 	fi_addr_t peer;
-	uint8_t name[128], peer_name[128];
+	uint8_t name[512], peer_name[512];
 	size_t name_len, peer_name_len;
 	// Entries of remote writes, which have no operation on this side.
 	struct fi_cq_tagged_entry remote[MAX_REMOTE];

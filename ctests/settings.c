@@ -117,7 +117,7 @@ static void empty_interface(void)
 static void unknown_provider(void)
 {
 	setenv("FI_PROVIDER", "tpc,shm", 1);
-	ONE_LINE(complaints(), "<warn>", "core:", "FI_PROVIDER", "no provider is called \"tpc\"", "verbs, ofi_rxm, ofi_rxd, shm, udp, tcp, sockets, ofi_mrail, sm2, lnx");
+	ONE_LINE(complaints(), "<warn>", "core:", "FI_PROVIDER", "no provider is called \"tpc\"", "verbs, ofi_rxm, ofi_rxd, shm, udp, tcp, sockets, off_coll, ofi_mrail, sm2, lnx");
 	EQUAL(entries_of("tcp"), 0);
 	CHECK(entries_of("shm") > 0);
 }
@@ -125,14 +125,14 @@ static void unknown_provider(void)
 static void unknown_provider_excluded(void)
 {
 	setenv("FI_PROVIDER", "^tpc", 1);
-	ONE_LINE(complaints(), "<warn>", "FI_PROVIDER", "\"tpc\"", "verbs, ofi_rxm, ofi_rxd, shm, udp, tcp, sockets, ofi_mrail, sm2, lnx");
+	ONE_LINE(complaints(), "<warn>", "FI_PROVIDER", "\"tpc\"", "verbs, ofi_rxm, ofi_rxd, shm, udp, tcp, sockets, off_coll, ofi_mrail, sm2, lnx");
 	CHECK(entries_of("tcp") > 0);
 }
 
 static void no_provider_left(void)
 {
 	setenv("FI_PROVIDER", "cxi", 1);
-	ONE_LINE(complaints(), "<warn>", "FI_PROVIDER=\"cxi\"", "verbs, ofi_rxm, ofi_rxd, shm, udp, tcp, sockets, ofi_mrail, sm2, lnx");
+	ONE_LINE(complaints(), "<warn>", "FI_PROVIDER=\"cxi\"", "verbs, ofi_rxm, ofi_rxd, shm, udp, tcp, sockets, off_coll, ofi_mrail, sm2, lnx");
 	EQUAL(entries_of(NULL), 0);
 }
 

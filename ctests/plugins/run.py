@@ -63,7 +63,7 @@ def l13_l14_names_and_their_order(case):
     answer = case.ask(path="D/A")
     equal(answer.started(), ["ccc", "bbb", "aaa"])
     check(answer.logged("<warn>", "junk-fi.so") and answer.logged("<warn>", "gone-fi.so"), "no warnings")
-    equal([name for name, _ in answer.providers], ["verbs", "ofi_rxm", "ofi_rxd", "shm", "udp", "tcp", "sockets", "ccc", "bbb", "aaa", "ofi_mrail", "sm2", "lnx"])
+    equal([name for name, _ in answer.providers], ["verbs", "ofi_rxm", "ofi_rxd", "shm", "udp", "tcp", "sockets", "off_coll", "ccc", "bbb", "aaa", "ofi_mrail", "sm2", "lnx"])
 
 
 def l15_what_fi_provider_leaves_out(case):

@@ -30,6 +30,7 @@ fn connect(live: &mut Live, port: u16, pid: u32, extended: bool) -> Option<(TcpS
     let request = Request {
         port,
         flow: FlowControl::Off,
+        groups: false,
         eager: EAGER_LIMIT as u32,
         depth: 1024,
         id: ConnId { index: 7, pid },

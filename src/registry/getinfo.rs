@@ -146,6 +146,7 @@ mod tests {
             c"ofi_hook_debug",
             c"ofi_hook_noop",
             c"ofi_hook_hmem",
+            c"off_coll",
             c"ofi_mrail",
             c"sm2",
             c"lnx",

@@ -72,6 +72,10 @@ impl Registered {
         if before.preferred {
             return false;
         }
+        // A loadable provider shares its records with the offload provider of its library.
+        if self.kind == Kind::Offload && self.own != before.own {
+            return before.own;
+        }
         let (version, other) = (self.provider.version(), before.provider.version());
         self.preferred || !by_discovery && (version > other || self.own && version == other)
     }
@@ -235,5 +239,7 @@ mod tests {
             ["tcp 205", "(tcp 206)"]
         );
         assert_eq!(with(plugin(c"tcp", 205), true), ["tcp 205", "(tcp 206)"]);
+        let offload = vec![plugin(c"off_coll", 1), of(c"off_coll", 206)];
+        assert_eq!(shown(offload, false), ["off_coll 1", "(off_coll 206)"]);
     }
 }

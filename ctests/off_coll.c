@@ -36,14 +36,14 @@ struct entry {
 };
 
 struct member {
-	// What the owner has from the provider below.
+	// Objects of the provider below.
 	struct fid_ep *ep;
 	struct fid_av *av;
 	struct fid_cq *cq;
 	struct fid_eq *eq;
 	fi_addr_t at[MEMBERS];
 	unsigned rank;
-	// What the peer calls.
+	// Objects of the owner, with functions that the peer calls.
 	struct fid_ep lent;
 	struct fi_ops_tagged tagged;
 	struct fid_peer_cq own_cq;

@@ -110,7 +110,7 @@ pub fn poll<T: Carries>(transport: &mut T, domain: &mut DomainStateOf<T>) {
 
 #[inline(never)]
 fn poll_all<T: Carries>(transport: &mut T, domain: &mut DomainStateOf<T>) {
-    // What is posted may poll, which finds nothing then.
+    // A transport may poll while a message is posted; that poll finds nothing.
     let mut all = mem::take(transport.messages());
     for post in &mut all.posts {
         post.poll(transport, domain);

@@ -93,8 +93,8 @@ pub trait Contexts: Addressing {
     fn close_rx_context(&mut self, _domain: &mut DomainStateOf<Self>, _port: usize, _ep: usize) {}
 }
 
-/// Collectives: fi_collective(3). The frames of an endpoint's collectives are in `DomainState::groups`, from the call of
-/// `open_lane`, which `enable_ep` makes, until that of `forget`.
+/// Collectives: fi_collective(3). The frames of an endpoint's collectives are in `DomainState::groups`, from the call
+/// of `open_lane`, which `enable_ep` makes, until that of `forget`.
 pub trait Groups: Addressing {
     /// Whether endpoints may have collectives.
     const COLLECTIVES: bool = false;

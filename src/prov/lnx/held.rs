@@ -8,10 +8,11 @@ use std::ffi::CString;
 use slab::Slab;
 
 use super::address::Addr;
-use super::book::{Book, Way};
-use super::note::{self, Kind, Note};
+use super::book::Book;
+use super::note;
 use super::rails::{ep_and_rail, number_of};
-use super::stripes::{Lane, OFFERED, Peer, Stripes};
+use super::stripes::{Peer, Stripes};
+use super::unsorted::{Coming, Unsorted};
 use abi::{
     FI_ADDR_NOTAVAIL, FI_ADDR_UNSPEC, FI_REMOTE_CQ_DATA, FI_REMOTE_WRITE, FI_RMA, fi_addr_t,
 };
@@ -23,7 +24,6 @@ use client::{Completion, CqError};
 use engine::domain_state::{DomainState, Sender, TxOp};
 use engine::srx::{Bytes, Envelope, MessageInfo, RecvOp};
 use engine::strangers::{fi_addr_of, new_source};
-use object::ops::transfer::What;
 use object::peer::{Loss, Whole};
 
 use super::SOURCE;
@@ -43,14 +43,14 @@ pub struct Held {
     /// By the numbers of entries.
     stages: Vec<Stage>,
     /// Senders of queued messages that are in no vector.
-    strangers: Vec<Stranger>,
+    pub(super) strangers: Vec<Stranger>,
     pub stripes: Stripes,
     /// Memory of notes that are sent.
     pub notes: Pool,
     /// The contexts at which messages arrive that may be notes; others of theirs wait.
-    unsorted: Vec<usize>,
+    pub(super) unsorted: Vec<usize>,
     /// Messages of collectives that arrive, in order.
-    coming: VecDeque<Coming>,
+    pub(super) coming: VecDeque<Coming>,
     /// Number of calls of peers, to see whether a poll has brought anything.
     pub calls: u64,
 }
@@ -61,9 +61,9 @@ struct Receive {
     envelope: Envelope,
 }
 
-/// What is the matter with an entry.
+/// The state of an entry.
 #[derive(Default)]
-enum Stage {
+pub(super) enum Stage {
     #[default]
     Free,
     /// The peer is going to queue the message.
@@ -115,16 +115,16 @@ pub struct Route {
     pub is_heard: bool,
 }
 
-struct Stranger {
+pub(super) struct Stranger {
     /// The endpoint and the rail at which its messages have arrived.
-    number: usize,
+    pub number: usize,
     /// The source of its messages in matching.
-    source: u64,
-    who: Who,
+    pub source: u64,
+    pub who: Who,
 }
 
-/// What is known of a sender.
-enum Who {
+/// A sender, as far as it is known.
+pub(super) enum Who {
     /// The sender of the message of this entry, and its address in the rail's vector, if it has got there.
     Of(EntryId, Option<fi_addr_t>),
     /// Its address in the rail's vector.
@@ -133,49 +133,10 @@ enum Who {
     Removed(Addr),
 }
 
-/// A message that may be a note.
-struct Unsorted {
-    peer: Peer,
-    what: What,
-    tag: u64,
-    data: Option<u64>,
-}
-
-/// A message of a collective that arrives.
-struct Coming {
-    entry: EntryId,
-    message: Unsorted,
-    /// Its bytes, if they have arrived before those of an earlier message.
-    bytes: Option<Vec<u8>>,
-}
-
-impl Unsorted {
-    fn of(message: &Arriving, data: Option<u64>) -> Unsorted {
-        let (ep, rail) = ep_and_rail(message.srx);
-        Unsorted {
-            peer: Peer {
-                ep,
-                rail,
-                place: message.from,
-            },
-            what: message.what,
-            tag: message.tag,
-            data,
-        }
-    }
-}
-
 /// The contexts of receives have this bit, which those of operations never have.
 const RECEIVE: usize = 1 << 63;
-/// Those of messages that may be notes, with the number of the entry.
+/// The contexts of messages that may be notes have this one, too, and the number of the entry.
 const NOTE: usize = 1 << 62;
-
-/// The tag of messages of collectives: docs/wire/collectives.md.
-pub const GROUP_TAG: u64 = 0x4649_636f_6c6c_ec75;
-/// Most bytes of such a message.
-pub const MOST_OF_GROUP: usize = 4096;
-/// Bytes of such messages that wait, at most.
-const GROUP_LIMIT: usize = 1 << 20;
 
 /// The state of the owner, for the calls of its peers.
 pub struct Cx<'a> {
@@ -202,7 +163,7 @@ impl Held {
         }
     }
 
-    fn stage(&mut self, entry: EntryId) -> &mut Stage {
+    pub(super) fn stage(&mut self, entry: EntryId) -> &mut Stage {
         let EntryId(at) = entry;
         if self.stages.len() <= at {
             self.stages.resize_with(at + 1, Stage::default);
@@ -647,7 +608,7 @@ impl Owner for Cx<'_> {
 impl Cx<'_> {
     /// The sender of a message that has arrived. The answer takes the same way.
     #[inline]
-    fn source(&mut self, ep: usize, rail: usize, from: fi_addr_t) -> Option<u64> {
+    pub(super) fn source(&mut self, ep: usize, rail: usize, from: fi_addr_t) -> Option<u64> {
         let removals = self.domain.removals;
         if let Some(last) = &self.held.last
             && (last.from, last.ep, last.rail, last.removals) == (from, ep, rail, removals)
@@ -680,227 +641,6 @@ impl Cx<'_> {
             }
         }
         Some(index)
-    }
-
-    /// Delivers a message that may be a note, as `Owner::took`.
-    #[cold]
-    fn took_note(
-        &mut self,
-        ep: usize,
-        rail: usize,
-        message: &Whole,
-        fill: &mut dyn FnMut(&IoVec),
-    ) -> bool {
-        let mut bytes = vec![0; message.len as usize];
-        IoVec::with_bytes(&mut bytes, fill);
-        let what = Unsorted {
-            peer: Peer {
-                ep,
-                rail,
-                place: message.from,
-            },
-            what: message.what,
-            tag: message.tag,
-            data: message.data,
-        };
-        self.sort(&what, &bytes);
-        self.held.calls += 1;
-        true
-    }
-
-    /// As `took_note`, for a message that has arrived in pieces.
-    #[cold]
-    fn received_note(&mut self, entry: EntryId, done: &Completion) {
-        let message = match core::mem::take(self.held.stage(entry)) {
-            Stage::Note(message) => message,
-            Stage::OfGroup => return self.received_of_group(entry),
-            _ => return,
-        };
-        let bytes = self.held.entries.take_own(entry);
-        self.held.unsorted.retain(|&srx| srx != message.srx);
-        let data = (done.flags & FI_REMOTE_CQ_DATA != 0).then_some(done.data);
-        let what = Unsorted::of(&message, data);
-        if self.domain.eps.contains(what.peer.ep) {
-            self.sort(&what, &bytes);
-        }
-    }
-
-    /// The bytes of a message of a collective have arrived. It is delivered after the earlier ones of its sender.
-    #[cold]
-    fn received_of_group(&mut self, entry: EntryId) {
-        let bytes = self.held.entries.take_own(entry);
-        let coming = &mut self.held.coming;
-        let Some(one) = coming.iter_mut().find(|one| one.entry == entry) else {
-            return;
-        };
-        one.bytes = Some(bytes);
-        let peer = one.message.peer;
-        while let Some(at) = self
-            .held
-            .coming
-            .iter()
-            .position(|one| one.message.peer == peer)
-            && self.held.coming[at].bytes.is_some()
-            && let Some(one) = self.held.coming.remove(at)
-        {
-            if self.domain.eps.contains(peer.ep) {
-                self.sort(&one.message, &one.bytes.unwrap_or_default());
-            }
-        }
-    }
-
-    /// Whether a message belongs to a collective of the endpoint.
-    #[inline]
-    fn is_of_group(&self, ep: usize, what: What, tag: u64, len: usize) -> bool {
-        tag == GROUP_TAG
-            && what == What::Tagged
-            && len <= MOST_OF_GROUP
-            && !self.domain.eps[ep].contexts.is_empty()
-    }
-
-    /// Whether messages of collectives wait, because those that have arrived were not handled.
-    #[cold]
-    fn is_group_full(&self, ep: usize) -> bool {
-        let (_, srx) = self.group_context(ep);
-        self.domain.srxs[srx].saved() > GROUP_LIMIT
-    }
-
-    /// The context of an endpoint's collectives, and its receives.
-    fn group_context(&self, ep: usize) -> (usize, usize) {
-        let via = self.domain.eps[ep].contexts[0];
-        (via, self.domain.eps[via].srx)
-    }
-
-    /// Handles a message of the length of notes, or of a collective.
-    fn sort(&mut self, message: &Unsorted, bytes: &[u8]) {
-        let peer = message.peer;
-        if self.is_of_group(peer.ep, message.what, message.tag, bytes.len()) {
-            return self.deliver(message, bytes);
-        }
-        let note = match Note::read(bytes) {
-            None => return self.deliver(message, bytes),
-            Some(note) => note,
-        };
-        if note.to != self.held.stripes.own {
-            log_warn!(
-                &SOURCE,
-                Subsys::EpData,
-                "a note for an endpoint that had this address before, or data that looks like one"
-            );
-            if !matches!(note.kind, Kind::Over(_)) {
-                self.held.stripes.refuse(peer, &note);
-            }
-            return;
-        }
-        match &note.kind {
-            Kind::Offer { len, via, lanes } => {
-                let lanes = self.lanes_of(&peer, *via, lanes);
-                self.offered(message, *len, &note, lanes);
-            }
-            Kind::Over(result) => {
-                let stripes = &mut self.held.stripes;
-                if stripes.complete_of(note.message, &peer, *result)
-                    && *result == Err(Error::CONNRESET)
-                    && let Some(known) = self.held.book.sender(peer.rail, peer.place)
-                {
-                    known.is_stale = true;
-                }
-            }
-            Kind::Ask => self.held.stripes.asked(peer, &note),
-        }
-    }
-
-    /// The rails over which this endpoint reads a message.
-    fn lanes_of(&mut self, peer: &Peer, via: usize, offered: &[note::Lane]) -> Vec<Lane> {
-        let mut lanes = vec![Lane::new(peer.rail, peer.place, offered[via])];
-        let known = self.held.book.at(peer.rail, peer.place);
-        let ways = known.map_or(&[][..], |known| &known.ways);
-        for (at, memory) in offered.iter().enumerate() {
-            let leads = |way: &&Way| {
-                way.part == usize::from(memory.part)
-                    && lanes.iter().all(|lane| lane.rail != way.rail)
-            };
-            let ways = ways.iter().filter(leads);
-            if at != via
-                && let Some(way) = ways.max_by_key(|way| way.is_near)
-            {
-                lanes.push(Lane::new(way.rail, way.place, *memory));
-            }
-        }
-        lanes
-    }
-
-    /// Matches an offer as the message that it stands for.
-    fn offered(&mut self, message: &Unsorted, len: u64, note: &Note, lanes: Vec<Lane>) {
-        let (envelope, is_known) = self.envelope(message, len);
-        let stripes = &mut self.held.stripes;
-        let number = stripes.offered(message.peer, note, lanes, envelope);
-        let envelope = Envelope {
-            note: OFFERED | number as u64,
-            ..envelope
-        };
-        let srx = self.domain.eps[message.peer.ep].srx;
-        match self.domain.srxs[srx].accept(&envelope) {
-            Some(recv) => self.held.stripes.begin(number, recv),
-            None => {
-                self.keep_stranger(message, &envelope, is_known);
-                self.domain.srxs[srx].keep(envelope, Bytes::There);
-            }
-        }
-    }
-
-    /// Delivers a message of the application whose bytes are here.
-    fn deliver(&mut self, message: &Unsorted, bytes: &[u8]) {
-        let (envelope, is_known) = self.envelope(message, bytes.len() as u64);
-        let port = message.peer.ep;
-        let (ep, srx) = match self.is_of_group(port, message.what, message.tag, bytes.len()) {
-            true => self.group_context(port),
-            false => (port, self.domain.eps[port].srx),
-        };
-        let envelope = Envelope { ep, ..envelope };
-        match self.domain.srxs[srx].accept(&envelope) {
-            Some(recv) => {
-                let part = bytes.len().min(recv.len);
-                recv.iov.fill(&bytes[..part]);
-                let sender = Sender {
-                    fi_addr: fi_addr_of(envelope.source),
-                    addr: None,
-                };
-                self.domain.received(ep, &recv, &envelope, &sender);
-            }
-            None => {
-                self.keep_stranger(message, &envelope, is_known);
-                let copy = |to: &mut Vec<u8>| to.extend_from_slice(bytes);
-                self.domain.srxs[srx].keep_whole(envelope, copy);
-            }
-        }
-    }
-
-    fn envelope(&mut self, message: &Unsorted, len: u64) -> (Envelope, bool) {
-        let Peer { ep, rail, place } = message.peer;
-        let known = self.source(ep, rail, place);
-        let envelope = Envelope {
-            what: message.what,
-            source: known.unwrap_or_else(new_source),
-            token: rail as u64,
-            ep,
-            tag: message.tag,
-            len,
-            data: message.data,
-            note: 0,
-        };
-        (envelope, known.is_some())
-    }
-
-    fn keep_stranger(&mut self, message: &Unsorted, envelope: &Envelope, is_known: bool) {
-        let Peer { ep, rail, place } = message.peer;
-        if !is_known {
-            self.held.strangers.push(Stranger {
-                number: number_of(ep, rail),
-                source: envelope.source,
-                who: Who::At(place),
-            });
-        }
     }
 
     /// An operation that is not the application's has ended.
@@ -957,7 +697,7 @@ impl Cx<'_> {
             return;
         };
         if error.error == Error::TRUNC {
-            // Providers differ in the lengths that they report; the length of the message was told before.
+            // Providers differ in the lengths that they report; the message has come with its own before.
             envelope.data = (error.flags & FI_REMOTE_CQ_DATA != 0).then_some(error.data);
             let sender = Sender {
                 fi_addr: fi_addr_of(envelope.source),

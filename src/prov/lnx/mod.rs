@@ -6,7 +6,7 @@
 //! - `params`, `links`: the FI_LNX_ variables; `info`: the entries; `fabric`: the links of a fabric
 //! - `address`: names of endpoints; `book`: the addresses that they have on each rail
 //! - `rails`: the objects of the providers below; `held`: the messages that peers hold, as their calls find them
-//! - `stripes`, `lanes`, `note`: large messages over several rails
+//! - `stripes`, `lanes`, `note`: large messages over several rails; `unsorted`: notes and messages of collectives
 //! - `domain`: calls from the engine; `post`: posted operations; `progress`: completions and arrivals
 
 mod address;
@@ -25,6 +25,7 @@ mod progress;
 mod rails;
 mod regions;
 mod stripes;
+mod unsorted;
 
 use core::ffi::c_void;
 use std::sync::OnceLock;

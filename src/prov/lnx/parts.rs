@@ -5,7 +5,8 @@ use core::time::Duration;
 
 use super::address::{Addr, Format};
 use super::domain::Linked;
-use super::held::{Flight, GROUP_TAG, MOST_OF_GROUP, State};
+use super::held::{Flight, State};
+use super::unsorted::{GROUP_TAG, MOST_OF_GROUP};
 use abi::*;
 use base::{Error, Result};
 use engine::coll::messages::{self, Carries, Messages, Target};

@@ -47,7 +47,7 @@ impl fmt::Display for Addr {
     }
 }
 
-/// Nobody inserts addresses, so none has a text.
+/// Programs insert addresses into the owner's vector, so there is no text form.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Format;
 

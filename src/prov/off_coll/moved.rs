@@ -123,7 +123,7 @@ impl Moved {
                     Subsys::EpData,
                     "the owner receives nothing: {error}"
                 );
-                // It would fail again and again.
+                // The next receive would fail for the same reason.
                 return mem::forget(block);
             }
         }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Collectives in sessions: payloads that arrive, and the conversion of frames for the state machine in `engine::coll`. docs/wire/tcp.md, "Extensions".
+//! Collectives in sessions: payloads that arrive, and the conversion of frames for the state machine in `engine::coll`.
+//! docs/wire/tcp.md, "Extensions".
 
 use std::collections::VecDeque;
 

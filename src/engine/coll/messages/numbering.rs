@@ -35,7 +35,7 @@ struct Wanted<A> {
     children: Vec<Edge<A>>,
 }
 
-/// What follows from a number.
+/// A consequence of a number.
 pub enum Move<A> {
     Tell(A, Number),
     /// The group that is `own` here has this number.

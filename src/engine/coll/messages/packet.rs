@@ -16,7 +16,7 @@ const DATA: u8 = 2;
 const END: u8 = 3;
 const NUMBER: u8 = 4;
 
-/// What a header announces.
+/// The content of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packet {
     /// The sender waits for frames of this endpoint.

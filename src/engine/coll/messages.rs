@@ -56,6 +56,14 @@ impl<A: Address> Messages<A> {
         self.posts.is_empty()
     }
 
+    /// Like `close`, if operations that are not complete may still read their memory, which is then not used again.
+    pub fn abandon(&mut self, domain: &mut DomainState<A>, ep: usize) {
+        if let Some(post) = self.posts.iter_mut().find(|post| post.ep() == ep) {
+            post.leave_memory();
+        }
+        self.close(domain, ep);
+    }
+
     /// Called after the endpoint was closed: no operation of it uses any memory.
     pub fn close(&mut self, domain: &mut DomainState<A>, ep: usize) {
         domain.groups.forget(ep);

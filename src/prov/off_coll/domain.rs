@@ -249,7 +249,7 @@ impl Transport for Offload {
         if let Some(place) = self.eps.get_mut(ep) {
             *place = None;
         }
-        self.messages.close(domain, ep);
+        self.messages.abandon(domain, ep);
     }
 
     fn name(&self, _ep: usize) -> Result<Vec<u8>> {

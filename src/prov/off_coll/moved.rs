@@ -19,7 +19,7 @@ use object::ops::transfer::{Tx, What};
 use object::peer::{Message, PeerTransfer};
 
 /// Receives that wait.
-const RECEIVES: usize = 64;
+const RECEIVES: usize = 32;
 
 pub struct Moved {
     owner: Arc<PeerTransfer>,
@@ -129,6 +129,15 @@ impl Moved {
         }
         drop(block);
         self.post_receive(domain, ep);
+    }
+}
+
+impl Drop for Moved {
+    /// The owner may still write to the memory of its receives.
+    fn drop(&mut self) {
+        for operation in self.operations.drain() {
+            mem::forget(operation);
+        }
     }
 }
 

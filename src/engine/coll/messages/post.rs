@@ -143,6 +143,11 @@ impl<A: Address> Post<A> {
         domain.cqs.remove(self.cq);
     }
 
+    /// Leaves the memory of messages on the way to their operations for ever.
+    pub fn leave_memory(&mut self) {
+        self.flights.drain().for_each(core::mem::forget);
+    }
+
     pub fn ep(&self) -> usize {
         self.ep
     }

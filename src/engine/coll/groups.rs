@@ -37,8 +37,8 @@ impl<A> Default for Groups<A> {
 }
 
 impl<A: Address> Groups<A> {
-    /// Opens the lane of an endpoint, which is empty. It saves up to `limit` bytes of early frames and leaves `headroom`
-    /// bytes in front of each payload.
+    /// Opens the lane of an endpoint, which is empty. It saves up to `limit` bytes of early frames and leaves
+    /// `headroom` bytes in front of each payload.
     pub fn open_lane(&mut self, ep: usize, limit: usize, headroom: usize) {
         self.lanes.insert(ep, Lane::new(limit, headroom));
     }

@@ -73,8 +73,8 @@ impl<A: Address> Messages<A> {
     }
 }
 
-/// Prepares an endpoint that is being enabled, if it has the capability. Up to `limit` bytes of frames that arrive early
-/// are kept.
+/// Prepares an endpoint that is being enabled, if it has the capability. Up to `limit` bytes of frames that arrive
+/// early are kept.
 pub fn open<T: Carries>(
     transport: &mut T,
     domain: &mut DomainStateOf<T>,

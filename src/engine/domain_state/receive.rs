@@ -427,8 +427,8 @@ impl<A: Address> DomainState<A> {
         }
     }
 
-    /// Whether a receive waits for messages of this peer only, and no other endpoint could deliver them, or a collective
-    /// may wait for them.
+    /// Whether a receive waits for messages of this peer only, and no other endpoint could deliver them, or a
+    /// collective may wait for them.
     #[cold]
     pub fn awaits(&mut self, ep: usize, fi_addr: u64) -> bool {
         let addr = self.eps[ep].av.and_then(|av| self.avs[av].get(fi_addr));

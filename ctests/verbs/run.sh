@@ -266,6 +266,7 @@ if [ -n "$conformance" ]; then
 	suite verbs dgram 200
 	suite "verbs;ofi_rxm" rdm 1000
 	suite "verbs;ofi_rxd" rdm 900
+	FI_LNX_PROV_LINKS='verbs;ofi_rxm:mlx5_0' suite lnx rdm 800
 fi
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -231,8 +231,11 @@ fn wishes(name: &str, caps: Caps) -> Hints {
             ..EpAttr::default()
         }),
         domain: Some(DomainAttr {
-            // Regions of all rails have the application's keys, and addresses that begin at 0.
-            mr_mode: MrMode::empty(),
+            mr_mode: match caps.intersects(ACCESSES) {
+                // Regions of all rails have the application's keys, and addresses that begin at 0.
+                true => MrMode::empty(),
+                false => MESSAGES_MR_MODE,
+            },
             ..DomainAttr::default()
         }),
         fabric: Some(FabricAttr {
@@ -345,6 +348,8 @@ fn over(link: &Link, query: &Query) -> Prototype {
 
 /// Capabilities of every rail.
 const MESSAGES: Caps = flags!(Caps: MSG | TAGGED | DIRECTED_RECV | SOURCE | PEER);
+/// How rails may want memory if peers do not access it: lnx registers that of its operations.
+const MESSAGES_MR_MODE: MrMode = flags!(MrMode: LOCAL | VIRT_ADDR | ALLOCATED | PROV_KEY);
 /// Capabilities that a link has if all rails have them.
 const ACCESSES: Caps = flags!(Caps: RMA | ATOMIC);
 const TX: Caps = flags!(Caps: MSG | TAGGED | RMA | ATOMIC | SEND | READ | WRITE);
@@ -366,6 +371,8 @@ pub const IOV_LIMIT: usize = 4;
 
 /// The limits of endpoints over a link: the smallest of the rails.
 pub struct Limits {
+    /// The rails can give peers access to memory.
+    pub accesses: bool,
     pub inject: usize,
     tx_size: usize,
     rx_size: usize,
@@ -376,6 +383,7 @@ impl Limits {
     pub fn of(link: &Link) -> Limits {
         let least = |of: fn(&Info) -> usize| link.rails.iter().map(of).min().unwrap_or(0);
         Limits {
+            accesses: link.rails.iter().all(|rail| rail.caps.contains(Caps::RMA)),
             inject: least(|rail| rail.tx.inject_size),
             tx_size: least(|rail| rail.tx.size),
             rx_size: least(|rail| rail.rx.size),

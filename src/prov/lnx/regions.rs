@@ -39,7 +39,7 @@ impl Linked {
             ..
         } = request;
         let mut below = Vec::new();
-        let for_peers = access.intersects(Access::REMOTE);
+        let for_peers = access.intersects(Access::REMOTE) && self.limits.accesses;
         let mrs = &mut domain.mrs;
         if !for_peers {
             let region = mrs.register(segments, access, offset, requested_key, context)?;

@@ -48,6 +48,9 @@ struct member {
 	struct fi_ops_tagged tagged;
 	struct fid_peer_cq own_cq;
 	struct fid_peer_av own_av;
+	struct fid_peer_av_set own_set;
+	fi_addr_t group[MEMBERS];
+	size_t group_size;
 	struct entry done[ENTRIES];
 	unsigned count;
 	// The peer's objects.
@@ -102,6 +105,18 @@ static fi_addr_t av_ep_addr(struct fid_peer_av *av, struct fid_ep *ep)
 	return m->at[m->rank];
 }
 
+static int set_members(struct fid_peer_av_set *set, fi_addr_t *addr, size_t *count)
+{
+	struct member *m = OF(set, own_set);
+	size_t room = *count;
+
+	*count = m->group_size;
+	if (room < m->group_size)
+		return -FI_ETOOSMALL;
+	memcpy(addr, m->group, m->group_size * sizeof(*addr));
+	return 0;
+}
+
 static ssize_t lent_sendmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg, uint64_t flags)
 {
 	CHECK(flags & FI_PEER_TRANSFER);
@@ -118,6 +133,8 @@ static ssize_t lent_recvmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg, 
 
 static struct fi_ops_cq_owner cq_ops = {.size = sizeof(cq_ops), .write = cq_write, .writeerr = cq_writeerr};
 static struct fi_ops_av_owner av_ops = {.size = sizeof(av_ops), .query = av_query, .ep_addr = av_ep_addr};
+
+static struct fi_ops_av_set_owner set_ops = {.size = sizeof(set_ops), .members = set_members};
 
 static struct fi_info *find_below(const char *prov)
 {
@@ -297,11 +314,22 @@ static void close_all(void)
 static void begin_join(struct member *m, unsigned first, unsigned last)
 {
 	struct fi_av_set_attr attr = {.start_addr = FI_ADDR_NOTAVAIL, .end_addr = FI_ADDR_NOTAVAIL};
+	struct fi_peer_av_set_context context = {sizeof(context), (struct fi_peer_av_set *) &m->own_set};
 	fi_addr_t addr;
 
-	NEED(fi_av_set(m->coll_av, &attr, &m->set, NULL));
+	m->own_set.owner_ops = &set_ops;
+	m->group_size = 0;
 	for (unsigned k = first; k <= last; k++)
-		NEED(fi_av_set_insert(m->set, m->at[k]));
+		m->group[m->group_size++] = m->at[k];
+	// Sets of the owner, and of the program.
+	if (m->rank % 2) {
+		attr.flags = FI_PEER;
+		NEED(fi_av_set(m->coll_av, &attr, &m->set, &context));
+	} else {
+		NEED(fi_av_set(m->coll_av, &attr, &m->set, NULL));
+		for (unsigned k = first; k <= last; k++)
+			NEED(fi_av_set_insert(m->set, m->at[k]));
+	}
 	NEED(fi_av_set_addr(m->set, &addr));
 	NEED(fi_join_collective(m->coll, addr, m->set, 0, &m->mc, m));
 }
@@ -432,6 +460,9 @@ static void incomplete_contexts(void)
 	struct fi_peer_eq_context queues = {sizeof(queues), NULL};
 	struct fi_peer_av_context vectors = {sizeof(vectors), NULL};
 	struct fi_peer_transfer_context transfer = {sizeof(transfer), NULL, NULL, NULL};
+	struct fi_av_set_attr members = {.start_addr = FI_ADDR_NOTAVAIL, .end_addr = FI_ADDR_NOTAVAIL, .flags = FI_PEER};
+	struct fi_peer_av_set_context sets = {sizeof(sets), NULL};
+	struct fid_av_set *set;
 	struct fi_ops_av_owner few = {.size = sizeof(few), .query = av_query};
 	struct fid_peer_av own_av = {.owner_ops = &few};
 	struct fid_domain *opened;
@@ -450,6 +481,8 @@ static void incomplete_contexts(void)
 	EQUAL(fi_av_open(coll_domain, &av, &vector, &vectors), -FI_EINVAL);
 	vectors.av = &own_av;
 	EQUAL(fi_av_open(coll_domain, &av, &vector, &vectors), -FI_EINVAL);
+	EQUAL(fi_av_set(all[0].coll_av, &members, &set, NULL), -FI_EINVAL);
+	EQUAL(fi_av_set(all[0].coll_av, &members, &set, &sets), -FI_EINVAL);
 	EQUAL(fi_endpoint(coll_domain, offload, &ep, NULL), -FI_EINVAL);
 	EQUAL(fi_endpoint(coll_domain, offload, &ep, &transfer), -FI_EINVAL);
 	offload->mode = 0;

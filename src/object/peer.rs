@@ -20,7 +20,7 @@ use crate::ops::transfer::What;
 use abi::*;
 use base::{Error, IoVec, OpFlags, Result};
 
-pub use offload::{Message, PeerAv, PeerEq, PeerTransfer, Transferred, check_domain};
+pub use offload::{Message, PeerAv, PeerEq, PeerTransfer, Transferred, check_domain, members_of};
 use served::{PEER_OPS, address};
 pub use served::{Place, Served};
 

@@ -55,7 +55,9 @@ impl<T: Transport> AvSet<T> {
         request: SetRequest,
         context: *mut c_void,
     ) -> Result<*mut fid_av_set> {
-        if request.flags & !(COLLECTIVES | FI_UNIVERSE) != 0 {
+        let is_peer = request.members.is_some();
+        let peer = if is_peer { FI_PEER } else { 0 };
+        if request.flags & !(COLLECTIVES | FI_UNIVERSE | peer) != 0 {
             return Err(Error::BADFLAGS);
         }
         // Keys are for fabrics with a group manager.
@@ -63,7 +65,10 @@ impl<T: Transport> AvSet<T> {
             return Err(Error::OPNOTSUPP);
         }
         let count = owner.as_ref().map(|owner| owner.count()).transpose()?;
-        let members = first_members(engine, av, (ranges, count), &request)?;
+        let members = match request.members {
+            Some(members) => members,
+            None => first_members(engine, av, (ranges, count), &request)?,
+        };
         // Relaxed: the addresses only have to be distinct.
         static LAST: AtomicU64 = AtomicU64::new(0);
         let set = AvSet {

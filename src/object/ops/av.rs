@@ -8,6 +8,7 @@ use crate::AddrForm;
 use crate::handle::{self, Kind};
 use crate::ops::av_set::SetRequest;
 use crate::ops::{FromCode, answer, object, status};
+use crate::peer::members_of;
 use crate::user::{self, Room};
 use abi::*;
 use base::{Error, Result, Secret};
@@ -45,6 +46,10 @@ pub trait AvCalls: Kind<Head = fid_av> {
     fn straddr(&self, addr: &[u8]) -> String;
     fn set_user_id(&self, addr: u64, id: u64, flags: u64) -> Result;
     fn open_set(&self, request: SetRequest, context: *mut c_void) -> Result<*mut fid_av_set>;
+    /// Whether the vector belongs to another provider: fi_peer(3).
+    fn is_peer(&self) -> bool {
+        false
+    }
     /// Returns the handle of the key. `NOSYS`: the domain has no keys in its address vectors.
     fn insert_auth_key(&self, key: &[u8], flags: u64) -> Result<u64>;
     /// Returns the key of a handle or of an address.
@@ -393,7 +398,10 @@ unsafe extern "C" fn av_set<T: AvCalls>(
     status(unsafe {
         av::<T>(a).and_then(|av| {
             let attr = user::opt(attr).ok_or(Error::INVAL)?;
-            let request = SetRequest::read(attr);
+            let mut request = SetRequest::read(attr);
+            if attr.flags & FI_PEER != 0 && av.is_peer() {
+                request.members = Some(members_of(context)?);
+            }
             user::store(set, || av.open_set(request, context))
         })
     })

@@ -10,7 +10,7 @@ use abi::*;
 use base::{Error, Result};
 
 /// The content of a `struct fi_av_set_attr`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct SetRequest {
     pub count: usize,
     pub start: u64,
@@ -19,6 +19,8 @@ pub struct SetRequest {
     /// Whether a key was given.
     pub keyed: bool,
     pub flags: u64,
+    /// With FI_PEER: the members of the owner's set.
+    pub members: Option<Vec<u64>>,
 }
 
 impl SetRequest {
@@ -30,6 +32,7 @@ impl SetRequest {
             stride: attr.stride,
             keyed: attr.comm_key_size > 0,
             flags: attr.flags,
+            members: None,
         }
     }
 }

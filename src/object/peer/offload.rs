@@ -109,6 +109,42 @@ impl PeerAv {
     }
 }
 
+/// Returns the members of a set of the owner. Later changes of the set do not count.
+///
+/// # Safety
+/// fi_peer(3), fi_av_set with FI_PEER: `context` is NULL or a `fi_peer_av_set_context`.
+pub unsafe fn members_of(context: *mut c_void) -> Result<Vec<u64>> {
+    // SAFETY: the caller's promise; each struct begins with its size, and is read only if it is complete.
+    let (set, members) = unsafe {
+        let set = whole(context.cast::<fi_peer_av_set_context>())?.av_set;
+        let set = set.cast::<fid_peer_av_set>();
+        let ops = whole(set.as_ref().ok_or(Error::INVAL)?.owner_ops)?;
+        (set, ops.members.ok_or(Error::INVAL)?)
+    };
+    let mut all: Vec<u64> = Vec::new();
+    // Members may be added between two calls.
+    for _ in 0..MOST_TRIES {
+        let mut count = all.len();
+        // SAFETY: `all` has room for `count` addresses.
+        let code = unsafe { members(set, all.as_mut_ptr(), &mut count) };
+        match check(code as isize) {
+            Ok(()) if count <= all.len() => {
+                all.truncate(count);
+                return Ok(all);
+            }
+            Ok(()) | Err(Error::TOOSMALL) => {
+                let room = count.saturating_sub(all.len());
+                all.try_reserve_exact(room).map_err(|_| Error::NOMEM)?;
+                all.resize(count, 0);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Error::AGAIN)
+}
+
+const MOST_TRIES: u32 = 100;
+
 /// Checks the context of fi_domain2 with FI_PEER. The domain is not used: its endpoints do all that is needed.
 ///
 /// # Safety

@@ -123,12 +123,21 @@ impl<T: Transport> AvCalls for Av<T> {
         self.engine.format.text(addr)
     }
 
+    fn is_peer(&self) -> bool {
+        self.owner.is_some()
+    }
+
     fn open_set(&self, request: SetRequest, context: *mut c_void) -> Result<*mut fid_av_set> {
         if !T::COLLECTIVES {
             return Err(Error::NOSYS);
         }
         drop(self.current()?);
         let kept = self.uses.take();
+        // The context of a set of another provider was for this call only.
+        let context = match request.members {
+            Some(_) => core::ptr::null_mut(),
+            None => context,
+        };
         let owner = (self.owner.clone(), kept);
         AvSet::open(
             &self.engine,

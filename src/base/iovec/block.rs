@@ -11,6 +11,8 @@ use super::{IoVec, Piece};
 pub struct Block(Piece);
 
 static FREE: Mutex<Vec<Piece>> = Mutex::new(Vec::new());
+/// Blocks that operations may still use after their owners have ended.
+static LEFT: Mutex<Vec<Block>> = Mutex::new(Vec::new());
 
 impl Block {
     pub const SIZE: usize = 8192;
@@ -39,6 +41,12 @@ impl Block {
         });
         let part = part_of(&whole, len);
         (Block(whole), IoVec::from(part))
+    }
+
+    /// Leaves the block to an operation that nobody waits for: it is never used again.
+    pub fn leave(self) {
+        let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+        left.push(self);
     }
 
     /// Copies the first `len` bytes out.

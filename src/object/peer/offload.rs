@@ -165,6 +165,9 @@ pub struct PeerTransfer {
     contexts: Mutex<HashMap<usize, (Room, usize)>>,
 }
 
+/// Contexts of operations that were not complete when the endpoint was closed.
+static LEFT: Mutex<Vec<Room>> = Mutex::new(Vec::new());
+
 /// Memory at a fixed address that the owner may write until the operation is complete.
 struct Room(*mut fi_context2);
 
@@ -175,6 +178,9 @@ impl Room {
         })))
     }
 }
+
+// SAFETY: memory like any other, which only its owner frees.
+unsafe impl Send for Room {}
 
 impl Drop for Room {
     fn drop(&mut self) {
@@ -281,8 +287,8 @@ impl Drop for PeerTransfer {
     /// The owner may still write to the contexts.
     fn drop(&mut self) {
         let all = core::mem::take(&mut *self.contexts());
-        all.into_values()
-            .for_each(|(room, _)| core::mem::forget(room));
+        let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+        left.extend(all.into_values().map(|(room, _)| room));
     }
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The messages of one endpoint that the owner moves: sends, and receives that wait for messages of any member.
 
-use core::mem;
 use std::sync::Arc;
 
 use slab::Slab;
@@ -124,7 +123,7 @@ impl Moved {
                     "the owner receives nothing: {error}"
                 );
                 // The next receive would fail for the same reason.
-                return mem::forget(block);
+                return block.leave();
             }
         }
         drop(block);
@@ -136,7 +135,9 @@ impl Drop for Moved {
     /// The owner may still write to the memory of its receives.
     fn drop(&mut self) {
         for operation in self.operations.drain() {
-            mem::forget(operation);
+            if let Operation::Receive(block) = operation {
+                block.leave();
+            }
         }
     }
 }

@@ -80,7 +80,7 @@ struct Flight<A> {
     number: u64,
     to: A,
     len: usize,
-    _block: Block,
+    block: Block,
 }
 
 struct Arriving {
@@ -145,7 +145,7 @@ impl<A: Address> Post<A> {
 
     /// Leaves the memory of messages on the way to their operations for ever.
     pub fn leave_memory(&mut self) {
-        self.flights.drain().for_each(core::mem::forget);
+        self.flights.drain().for_each(|flight| flight.block.leave());
     }
 
     pub fn ep(&self) -> usize {
@@ -613,7 +613,7 @@ impl<A: Address> Post<A> {
                     number,
                     to: to.clone(),
                     len,
-                    _block: block,
+                    block,
                 });
                 let Target { what, tag, .. } = T::TARGET;
                 let mut tx = Tx {

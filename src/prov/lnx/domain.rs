@@ -390,7 +390,7 @@ impl Transport for Linked {
         if envelope.note & OFFERED != 0 {
             let number = (envelope.note & !OFFERED) as usize;
             match recv {
-                Some(recv) => self.held.stripes.begin(number, recv),
+                Some(recv) => self.held.begin_reading(number, recv),
                 None => drop(self.held.stripes.drop_offer(number, Ok(()))),
             }
             return self.work(domain);

@@ -11,7 +11,7 @@ use super::address::Addr;
 use super::book::Book;
 use super::note;
 use super::rails::{ep_and_rail, number_of};
-use super::stripes::{Peer, Stripes};
+use super::stripes::{Over, Peer, Stripes};
 use super::unsorted::{Coming, Unsorted};
 use abi::{
     FI_ADDR_NOTAVAIL, FI_ADDR_UNSPEC, FI_REMOTE_CQ_DATA, FI_REMOTE_WRITE, FI_RMA, fi_addr_t,
@@ -40,6 +40,8 @@ pub struct Held {
     last: Option<Last>,
     /// Receives that peers fill.
     receives: Slab<Receive>,
+    /// Messages so far that have filled a receive by themselves.
+    filled: u64,
     /// By the numbers of entries.
     stages: Vec<Stage>,
     /// Senders of queued messages that are in no vector.
@@ -57,6 +59,8 @@ pub struct Held {
 
 /// A receive and its message.
 struct Receive {
+    /// Counts the messages that fill a receive by themselves.
+    number: u64,
     recv: RecvOp,
     envelope: Envelope,
 }
@@ -153,6 +157,7 @@ impl Held {
             routes: Vec::new(),
             last: None,
             receives: Slab::new(),
+            filled: 0,
             stages: Vec::new(),
             strangers: Vec::new(),
             stripes,
@@ -182,7 +187,12 @@ impl Held {
     /// Fills an entry with a receive.
     pub fn take(&mut self, entry: EntryId, mut recv: RecvOp, envelope: Envelope) {
         let iov = recv.iov.take();
-        let number = self.receives.insert(Receive { recv, envelope });
+        self.filled += 1;
+        let number = self.receives.insert(Receive {
+            number: self.filled,
+            recv,
+            envelope,
+        });
         self.entries
             .fill(entry, iov, OpFlags::COMPLETION, RECEIVE | number);
         *self.stage(entry) = Stage::Taken(number);
@@ -197,6 +207,33 @@ impl Held {
         let mut receive = self.receives.try_remove(number)?;
         receive.recv.iov = self.entries.take_back(entry);
         Some(receive.recv)
+    }
+
+    /// Takes a receive whose message has ended.
+    #[inline]
+    fn end_receive(&mut self, number: usize) -> Option<Receive> {
+        if self.stripes.is_reading() {
+            self.stripes.look();
+        }
+        self.receives.try_remove(number)
+    }
+
+    /// Begins to read a large message of a peer into its receive.
+    pub fn begin_reading(&mut self, number: usize, recv: RecvOp) {
+        self.stripes.begin(number, recv, self.filled);
+    }
+
+    /// Ends a large message that was read, after those of its sender that came before.
+    pub fn end_reading(&mut self, peer: &Peer) -> Option<Over> {
+        let receives = &self.receives;
+        self.stripes.end(peer, |envelope, after| {
+            let is_before = |receive: &Receive| {
+                let theirs = &receive.envelope;
+                receive.number <= after
+                    && (theirs.ep, theirs.source) == (envelope.ep, envelope.source)
+            };
+            !receives.iter().any(|(_, receive)| is_before(receive))
+        })
     }
 
     /// Forgets a message that was discarded.
@@ -506,7 +543,8 @@ impl Owner for Cx<'_> {
                 // The completion came before, unless the peer has lost the message.
                 let lost = |receive: &Receive| receive.envelope.note == entry.0 as u64;
                 if self.held.receives.get(number).is_some_and(lost) {
-                    let Receive { recv, envelope } = self.held.receives.remove(number);
+                    let Receive { recv, envelope, .. } = self.held.receives.remove(number);
+                    self.held.stripes.look();
                     self.domain
                         .receive_failed(envelope.ep, &recv, envelope.what, Error::IO);
                 }
@@ -679,7 +717,10 @@ impl Cx<'_> {
 
     #[inline]
     fn received(&mut self, number: usize, done: &Completion) {
-        let Some(Receive { recv, mut envelope }) = self.held.receives.try_remove(number) else {
+        let Some(Receive {
+            recv, mut envelope, ..
+        }) = self.held.end_receive(number)
+        else {
             return;
         };
         envelope.len = done.size() as u64;
@@ -693,7 +734,10 @@ impl Cx<'_> {
 
     #[cold]
     fn receive_failed(&mut self, number: usize, error: &CqError) {
-        let Some(Receive { recv, mut envelope }) = self.held.receives.try_remove(number) else {
+        let Some(Receive {
+            recv, mut envelope, ..
+        }) = self.held.end_receive(number)
+        else {
             return;
         };
         if error.error == Error::TRUNC {

@@ -211,7 +211,7 @@ impl Linked {
                 }
             }
         }
-        while let Some(over) = self.held.stripes.end(peer) {
+        while let Some(over) = self.held.end_reading(peer) {
             let (ep, what) = (over.envelope.ep, over.envelope.what);
             match over.result {
                 Ok(()) => {

@@ -109,6 +109,8 @@ impl Lane {
 }
 
 struct Reading {
+    /// Messages up to this number that fill a receive by themselves end before.
+    after: u64,
     recv: RecvOp,
     lent: Arc<Lent>,
     /// Bytes to read.
@@ -277,8 +279,9 @@ impl Stripes {
         self.todo.push_back(Todo::Tell(from, answer));
     }
 
-    /// Begins to read a message into its receive.
-    pub fn begin(&mut self, number: usize, mut recv: RecvOp) {
+    /// Begins to read a message into its receive. `after`: the number of the last message before that fills one by
+    /// itself.
+    pub fn begin(&mut self, number: usize, mut recv: RecvOp, after: u64) {
         let Some(incoming) = self.incoming.get_mut(number) else {
             return;
         };
@@ -286,6 +289,7 @@ impl Stripes {
         let wanted = len.min(recv.len);
         let each = wanted / (4 * incoming.lanes.len().max(1));
         incoming.reading = Some(Reading {
+            after,
             lent: Lent::unregistered(recv.iov.take()),
             recv,
             wanted,
@@ -363,8 +367,26 @@ impl Stripes {
         }
     }
 
+    /// Whether messages are read, or were read and wait for others.
+    #[inline]
+    pub fn is_reading(&self) -> bool {
+        !self.reading.is_empty()
+    }
+
+    /// A message has ended for which others may wait.
+    #[cold]
+    pub fn look(&mut self) {
+        let peers = self.reading.keys().copied();
+        self.todo.extend(peers.map(Todo::Read));
+    }
+
     /// Ends the peer's first message if that was read, or cannot be read any further, and tells the sender.
-    pub fn end(&mut self, peer: &Peer) -> Option<Over> {
+    /// `is_first`: whether no message of its sender up to this number fills a receive by itself.
+    pub fn end(
+        &mut self,
+        peer: &Peer,
+        is_first: impl FnOnce(&Envelope, u64) -> bool,
+    ) -> Option<Over> {
         let queue = self.reading.get_mut(peer)?;
         let number = *queue.front()?;
         let incoming = self.incoming.get(number)?;
@@ -372,6 +394,9 @@ impl Stripes {
         let is_busy = incoming.lanes.iter().any(|lane| lane.busy > 0);
         let is_whole = reading.next == reading.wanted && reading.again.is_empty();
         if is_busy || !(is_whole || reading.error.is_some()) {
+            return None;
+        }
+        if !is_first(&incoming.envelope, reading.after) {
             return None;
         }
         let result = reading.error.map_or(Ok(()), Err);
@@ -511,7 +536,7 @@ mod tests {
     }
 
     fn over(stripes: &mut Stripes) -> Option<Result> {
-        Some(stripes.end(&PEER)?.result)
+        Some(stripes.end(&PEER, |_, after| after == 0)?.result)
     }
 
     #[test]
@@ -520,7 +545,7 @@ mod tests {
         let mut stripes = stripes();
         let number = offer(&mut stripes, memory.len(), 2, 1);
         assert!(stripes.next_slice(&PEER).is_none());
-        stripes.begin(number, recv(&memory));
+        stripes.begin(number, recv(&memory), 0);
         let mut read = Vec::new();
         let mut lengths = [0; 2];
         loop {
@@ -561,7 +586,7 @@ mod tests {
         let mut stripes = stripes();
         let numbers = [1, 2].map(|message| offer(&mut stripes, memory.len(), 1, message));
         for number in numbers {
-            stripes.begin(number, recv(&memory));
+            stripes.begin(number, recv(&memory), 0);
         }
         let slices: Vec<_> = std::iter::from_fn(|| stripes.next_slice(&PEER)).collect();
         let ranges: Vec<_> = slices
@@ -584,7 +609,7 @@ mod tests {
         let memory = TestMemory::new(vec![0; 64 * KIB]);
         let mut stripes = stripes();
         let number = offer(&mut stripes, memory.len(), 2, 1);
-        stripes.begin(number, recv(&memory));
+        stripes.begin(number, recv(&memory), 0);
         for (error, wanted) in [
             (Error::AGAIN, None),
             (Error::CONNRESET, None),
@@ -605,7 +630,7 @@ mod tests {
         let memory = TestMemory::new(vec![0; 10]);
         let mut stripes = stripes();
         let number = offer(&mut stripes, 1 << 40, 2, 1);
-        stripes.begin(number, recv(&memory));
+        stripes.begin(number, recv(&memory), 0);
         let (_, slice) = stripes.next_slice(&PEER).unwrap();
         assert_eq!(slice.range, 0..10);
         assert!(stripes.next_slice(&PEER).is_none());

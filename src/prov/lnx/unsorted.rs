@@ -218,7 +218,7 @@ impl Cx<'_> {
         };
         let srx = self.domain.eps[message.peer.ep].srx;
         match self.domain.srxs[srx].accept(&envelope) {
-            Some(recv) => self.held.stripes.begin(number, recv),
+            Some(recv) => self.held.begin_reading(number, recv),
             None => {
                 self.keep_stranger(message, &envelope, is_known);
                 self.domain.srxs[srx].keep(envelope, Bytes::There);

@@ -28,6 +28,7 @@ use engine::coll::messages::{self, Messages};
 use engine::domain_state::TxOp;
 use engine::peer::post::post;
 use engine::reactor::{Reactor, Token};
+use engine::report::Peer;
 use engine::srx::{Claimed, Envelope};
 use engine::strangers::fi_addr_of;
 use engine::transport::*;
@@ -272,6 +273,10 @@ impl Transport for Linked {
 
     fn format(&self) -> Format {
         Format
+    }
+
+    fn peers(&self, ep: usize) -> Vec<Peer> {
+        self.report_peers(ep)
     }
 
     fn poll_fd(&self) -> SharedFd {

@@ -7,7 +7,8 @@
 //! - `address`: names of endpoints; `book`: the addresses that they have on each rail
 //! - `rails`: the objects of the providers below; `held`: the messages that peers hold, as their calls find them
 //! - `stripes`, `lanes`, `note`: large messages over several rails; `unsorted`: notes and messages of collectives
-//! - `domain`: calls from the engine; `post`: posted operations; `progress`: completions and arrivals
+//! - `domain`: calls from the engine; `post`: posted operations; `progress`: completions and arrivals;
+//!   `tell`: peers in reports
 
 mod address;
 mod book;
@@ -25,6 +26,7 @@ mod progress;
 mod rails;
 mod regions;
 mod stripes;
+mod tell;
 mod unsorted;
 
 use core::ffi::c_void;

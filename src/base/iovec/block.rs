@@ -43,7 +43,7 @@ impl Block {
         (Block(whole), IoVec::from(part))
     }
 
-    /// Leaves the block to an operation that nobody waits for: it is never used again.
+    /// Never uses the block again, because an operation may use it that does not report its end any more.
     pub fn leave(self) {
         let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
         left.push(self);

@@ -56,6 +56,11 @@ impl<A: Address> Messages<A> {
         self.posts.is_empty()
     }
 
+    /// Whether messages wait until the transport takes more.
+    pub fn has_unsent(&self) -> bool {
+        self.posts.iter().any(Post::has_unsent)
+    }
+
     /// Like `close`, if operations that are not complete may still read their memory, which is then not used again.
     pub fn abandon(&mut self, domain: &mut DomainState<A>, ep: usize) {
         if let Some(post) = self.posts.iter_mut().find(|post| post.ep() == ep) {

@@ -53,7 +53,7 @@ impl<T: Transport> Cntr<T> {
         }
         let bytes = match request.events {
             FI_CNTR_EVENTS_COMP => false,
-            // Owners are told of operations.
+            // Owners count operations.
             FI_CNTR_EVENTS_BYTES if owner.is_none() => true,
             _ => return Err(Error::INVAL),
         };

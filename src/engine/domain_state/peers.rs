@@ -49,7 +49,7 @@ pub struct Transfer {
 struct PeerCounter {
     counter: Arc<Counter>,
     owner: Arc<PeerCntr>,
-    /// The values that the owner has been told of.
+    /// The values that were passed to the owner.
     told: (u64, u64),
 }
 

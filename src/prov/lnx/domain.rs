@@ -184,7 +184,7 @@ impl Linked {
                 Err(failed) => error = failed,
             }
         }
-        // Of several parts in reach the one in the rail's subnet is used.
+        // The part in the rail's subnet comes before others in reach.
         ways.sort_by_key(|way| (way.rail, !way.is_near));
         if ways.is_empty() {
             log_warn!(&SOURCE, Subsys::Av, "no rail leads to {addr}: {error}");

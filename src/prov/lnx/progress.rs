@@ -99,7 +99,8 @@ impl Linked {
         }
         if !can_sleep {
             self.reactor.wake();
-        } else if self.rails.iter().any(|rail| !rail.can_wake()) && self.eps.all().next().is_some()
+        } else if self.messages.has_unsent()
+            || self.rails.iter().any(|rail| !rail.can_wake()) && self.eps.all().next().is_some()
         {
             self.reactor.schedule(self.reactor.now() + LOOK, now);
         }

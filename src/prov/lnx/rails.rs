@@ -314,7 +314,7 @@ const ACCESSES: Caps = flags!(Caps: RMA | ATOMIC | READ | WRITE | REMOTE_READ | 
 /// The first key of memory that peers read. Applications choose small ones.
 const KEYS: u64 = 1 << 48;
 
-/// What reads of large messages need.
+/// Capabilities for reads of large messages.
 const READS: Caps = flags!(Caps: RMA | READ | REMOTE_READ);
 
 /// Where this process is.

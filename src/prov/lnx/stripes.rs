@@ -51,7 +51,7 @@ pub struct Stripes {
     pub next_ask: Option<Instant>,
 }
 
-/// What calls of the peers have left to do.
+/// Work that calls of the peers have left.
 pub enum Todo {
     /// Go on with the messages of this peer.
     Read(Peer),

@@ -148,6 +148,11 @@ impl<A: Address> Post<A> {
         self.flights.drain().for_each(|flight| flight.block.leave());
     }
 
+    /// Whether messages wait until the transport takes more.
+    pub fn has_unsent(&self) -> bool {
+        !self.out.is_empty()
+    }
+
     pub fn ep(&self) -> usize {
         self.ep
     }
@@ -369,6 +374,8 @@ impl<A: Address> Post<A> {
             _ => return false,
         };
         for (peer, error) in losses {
+            // A new connection may be that of another process.
+            self.refused.remove(&peer);
             domain.member_lost(self.ep, &peer, error);
         }
         true
@@ -456,7 +463,10 @@ impl<A: Address> Post<A> {
         }
         if arriving.kept.is_some() {
             let whole = arriving.bytes.len() + arriving.len;
-            append(&mut arriving.bytes, payload, whole).map_err(|_| "no memory for its frames")?;
+            if append(&mut arriving.bytes, payload, whole).is_err() {
+                self.arriving.insert(from.clone(), arriving);
+                return Err("no memory for its frames");
+            }
         }
         arriving.len -= payload.len();
         if arriving.len > 0 {
@@ -581,7 +591,6 @@ impl<A: Address> Post<A> {
         self.out.remove(peer);
         self.pending.retain(|_, (to, _)| to != peer);
         self.greeted.remove(peer);
-        self.refused.remove(peer);
         self.drop_arriving(domain, peer);
     }
 

@@ -103,6 +103,30 @@ TEST(fi_shm, log_debug_connections, CORE | OURS_ONLY, 0, "The log at level debug
 	check_log(t, "shm", "fi_ns://nobody:1");
 }
 
+TEST(fi_tcp, attempts_pause, CORE | OURS_ONLY, 0, "Attempts to connect to a port that refuses them are apart, more and more, until FI_TCP_CONN_TIMEOUT")
+{
+	struct fi_cq_err_entry err = { 0 };
+	struct op op;
+	unsigned attempts = 0;
+	fi_addr_t peer;
+	char unused[ADDR_ROOM];
+
+	log_to_file();
+	setenv("FI_TCP_SHARED_MEMORY", "0", 1);
+	setenv("FI_TCP_CONN_TIMEOUT", "2000", 1);
+	start_as(t, "tcp", FI_EP_RDM, FI_MSG);
+	PAIR(t);
+	put_address(t, 0, unused);
+	CHECK_EQ(fi_av_insert(t->a.av, unused, 1, &peer, 0, NULL), 1);
+	op = op_of(SEND, false, new_buf(t, 10, 1), peer);
+	op_post(t, t->a.ep, &op);
+	wait_err(t, t->a.txcq, &err);
+	for (char *at = logged(); (at = strstr(at, "next attempt")); at++)
+		attempts++;
+	unlink(log_name);
+	CHECK(attempts >= 3 && attempts <= 20);
+}
+
 TEST(fi_tcp, log_debug_shared_memory, CORE | OURS_ONLY, 0, "The log at level debug shows how two endpoints of a host get to share memory")
 {
 	setenv("FI_TCP_SHARED_MEMORY", "1", 1);

@@ -21,6 +21,8 @@ struct Running {
     dropped: Option<Instant>,
     /// The application did not poll while the time ran out, and got `LATE_ATTEMPT` for that.
     was_extended: bool,
+    /// End of the pause before the next attempt.
+    pause: Option<Instant>,
 }
 
 /// Time in which a listener that dropped an accepted attempt has to be back.
@@ -39,6 +41,7 @@ impl ConnectClock {
                 stopped: None,
                 dropped: None,
                 was_extended: false,
+                pause: None,
             })
         });
     }
@@ -96,6 +99,19 @@ impl ConnectClock {
         now >= running.deadline
     }
 
+    /// Begins the pause between two attempts.
+    pub fn pause(&mut self, until: Instant) {
+        if let Some(running) = &mut self.0 {
+            running.pause = Some(until);
+        }
+    }
+
+    /// Whether the next attempt has to wait. Timers of earlier attempts may go off in a pause.
+    pub fn is_pausing(&self, now: Instant) -> bool {
+        let pause = self.0.as_ref().and_then(|running| running.pause);
+        pause.is_some_and(|until| now < until)
+    }
+
     /// Whether the listener is gone for good. Called when it refuses an attempt: it had accepted an earlier one and
     /// closed it.
     pub fn is_gone(&self, now: Instant) -> bool {
@@ -125,6 +141,20 @@ mod tests {
         assert_eq!(clock.deadline(), Some(start + LIMIT));
         assert!(!clock.is_over(start + seconds(14)));
         assert!(clock.is_over(start + LIMIT));
+    }
+
+    #[test]
+    fn a_pause_ends_with_its_time_or_with_the_clock() {
+        let start = Instant::now();
+        let mut clock = ConnectClock::default();
+        clock.pause(start + seconds(2));
+        assert!(!clock.is_pausing(start));
+        clock.start(start, LIMIT);
+        clock.pause(start + seconds(2));
+        assert!(clock.is_pausing(start + seconds(1)));
+        assert!(!clock.is_pausing(start + seconds(2)));
+        clock.reset();
+        assert!(!clock.is_pausing(start + seconds(1)));
     }
 
     #[test]

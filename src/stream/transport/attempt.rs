@@ -65,6 +65,7 @@ impl<N: Connector> Stream<N> {
             error.code(),
             (next - now).as_millis()
         );
+        conn.clock.pause(next);
         self.traffic.poller.schedule(next, Due::Conn(id));
     }
 
@@ -117,6 +118,7 @@ impl<N: Connector> Stream<N> {
                 let error = conn.last_error.unwrap_or(Error::TIMEDOUT);
                 self.connector_event(domain, Event::AttemptFailed(id, error));
             }
+            State::Idle if conn.clock.is_pausing(now) => {}
             State::Idle => drop(self.begin_connect(domain, id)),
             State::Connecting => self.connecting_due(domain, id),
             State::Requested | State::Proving | State::Sharing

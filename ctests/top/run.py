@@ -157,6 +157,20 @@ def test_sockets(case):
     check(now["peers_memory"] == 0 and now["memory_bytes_out"] == 0, now)
 
 
+def test_links(case):
+    """An endpoint of lnx and those of its rails are listed, each with its state."""
+    pids = {child.pid for child in case.game("lnx", FI_LNX_PROV_LINKS="shm")}
+
+    def playing():
+        found = case.processes()
+        ends = {pid: {one["provider"]: one for one in found[pid]["endpoints"]} for pid in pids & found.keys()}
+        return ends if len(ends) == 2 and all(one["lnx"]["now"]["peers"] for one in ends.values()) else None
+    for ends in until("peers of lnx", playing).values():
+        check(ends.keys() == {"lnx", "shm"}, ends)
+        check(ends["lnx"]["now"]["peers_memory"] == 1 and ends["lnx"]["now"]["receives"] <= 2, ends["lnx"])
+        check(ends["lnx"]["kinds"]["recv"]["operations"] > 0, ends["lnx"])
+
+
 def test_off(case):
     """FI_STATS=0, and a process that may have no memory: it works on."""
     server, client = case.game(FI_STATS="0")

@@ -136,6 +136,11 @@ pub const fn path() -> Row<Option<PathBuf>> {
 
 /// A variable of upstream that has no effect here.
 pub const fn ignored(kind: Kind) -> Row<()> {
+    elsewhere(kind)
+}
+
+/// A variable that is read where it is used.
+pub const fn elsewhere(kind: Kind) -> Row<()> {
     Row {
         kind,
         default: (),
@@ -145,7 +150,7 @@ pub const fn ignored(kind: Kind) -> Row<()> {
 
 /// `variables! { pub struct Params of SOURCE { field: Type = row(default), "name", "help"; ... } }` makes the struct
 /// of a provider's settings, its default, `define` and `given`. A row without a field is `= ignored(kind), "name",
-/// "help"`.
+/// "help"` or `= elsewhere(kind), "name", "help"`.
 #[macro_export]
 macro_rules! variables {
     (

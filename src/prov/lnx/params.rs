@@ -20,6 +20,8 @@ base::params::variables! {
         /// Messages from this size on go over all rails, with `PER_MSG`; 0: none.
         stripe_size: usize = size(256 << 10), "stripe_size",
             "bytes from which on a message goes over all rails that lead to its receiver, with PER_MSG (default: 262144; 0: none)";
+        = elsewhere(Kind::Int), "stall_report",
+            "milliseconds after which a receive that waits for a peer is logged; the providers below log sends (default: 0, never)";
         = ignored(Kind::Bool), "dump_stats",
             "accepted and ignored: print counters at the end";
     }

@@ -5,6 +5,8 @@ use super::domain::{LOOK, Linked};
 use super::held::{Cx, State};
 use client::owner::{Owner, Report};
 use engine::coll::messages;
+use engine::report::dump;
+use engine::report::gather::attend;
 use sys::event::{BATCH, Ready};
 
 /// While one rail is busy, one poll in this many polls the others.
@@ -13,6 +15,8 @@ const OTHERS_EVERY: u32 = 8;
 const QUIET: u32 = 1024;
 /// While a peer reads a message, one poll in this many looks at the time.
 const ASK_EVERY: u32 = 1024;
+/// One poll in this many answers fi_top and looks for late receives.
+const ATTEND_EVERY: u32 = 256;
 /// Polls at most before a thread sleeps.
 const MOST: usize = 64;
 
@@ -49,7 +53,18 @@ impl Linked {
         if self.held.stripes.next_ask.is_some() && self.polls.is_multiple_of(ASK_EVERY) {
             self.ask(domain);
         }
+        if self.polls.is_multiple_of(ATTEND_EVERY) {
+            self.attend(domain);
+        }
         messages::poll(self, domain);
+    }
+
+    /// See `report::gather`.
+    #[cold]
+    fn attend(&self, domain: &mut State) {
+        if attend(self, domain, self.reactor.now()) {
+            dump::request_dump_here();
+        }
     }
 
     /// Polls one rail. Returns whether anything has happened.
@@ -75,6 +90,7 @@ impl Linked {
 
     /// Polls all rails until there is nothing left, or for long enough, and prepares for a sleep.
     pub fn poll_all(&mut self, domain: &mut State) {
+        self.attend(domain);
         let mut ready = [Ready::default(); BATCH];
         self.reactor.poll(&mut ready);
         let now = self.reactor.now();

@@ -685,7 +685,7 @@ TEST(fi_atomic, inject_size, EP_RELIABLE, FI_ATOMIC, "fi_inject_atomic takes inj
 	job = job_of(t, type_of(FI_UINT8), FI_ATOMIC_WRITE, 0, size);
 	fill(job.operand.mem, size, 9);
 	POST(t, call(t, &target, 0, INJECTED, &job));
-	memset(job.operand.mem, 0, size);
+	memset(host_view(job.operand.mem), 0, size);
 	flush(t, &target);
 	CHECK(holds(target.buf, size, 9));
 	nothing(t->a.txcq);
@@ -970,7 +970,7 @@ static void refused(struct env *t, uint64_t access, uint64_t offset, uint64_t ke
 	struct job job = job_of(t, type_of(FI_UINT32), op, family, 2);
 	struct fi_cq_err_entry err = { 0 };
 
-	memset(job.operand.mem, 1, job.operand.len);
+	memset(host_view(job.operand.mem), 1, job.operand.len);
 	target.key += key_offset;
 	job.flags = FI_COMPLETION | FI_DELIVERY_COMPLETE;
 	POST(t, call(t, &target, offset, MESSAGE, &job));

@@ -135,7 +135,7 @@ BOTH(inject_by_default, EP_RELIABLE, 0, "With FI_INJECT as default flag a send's
 		struct op recv = op_of(RECV, tagged, in, FI_ADDR_UNSPEC), send = op_of(forms[i], tagged, out, t->a.peer);
 
 		op_post(t, t->a.ep, &send);
-		memset(out.mem, 0xff, limit);
+		memset(host_view(out.mem), 0xff, limit);
 		op_post(t, t->b.ep, &recv);
 		done(t, t->b.rxcq, recv.ctx, RECEIVED(tagged) | (forms[i] == SENDDATA ? FI_REMOTE_CQ_DATA : 0));
 		CHECK(holds(in, limit, i + 1));
@@ -166,7 +166,7 @@ BOTH(inject_by_default_large, EP_ANY, 0, "With FI_INJECT as default flag a send 
 			CHECK_RC2(rc, -FI_EINVAL, -FI_EMSGSIZE);
 			continue;
 		}
-		memset(out.mem, 0xff, out.len);
+		memset(host_view(out.mem), 0xff, out.len);
 		op_post(t, t->b.ep, &recv);
 		done(t, t->b.rxcq, recv.ctx, RECEIVED(tagged));
 		CHECK(holds(in, in.len, i + 1));
@@ -186,7 +186,7 @@ TEST(fi_rma, inject_by_default, EP_RELIABLE, FI_RMA, "With FI_INJECT as default 
 	POST(t, fi_read(t->a.ep, in.mem, ROOM, in.desc, t->a.peer, target.at, target.key, ctx[0]));
 	done(t, t->a.txcq, ctx[0], READ);
 	CHECK(holds(in, ROOM, 5));
-	memset(in.mem, 0, ROOM);
+	memset(host_view(in.mem), 0, ROOM);
 	POST(t, fi_readv(t->a.ep, &iov, &in.desc, 1, t->a.peer, target.at, target.key, ctx[1]));
 	done(t, t->a.txcq, ctx[1], READ);
 	CHECK(holds(in, ROOM, 5));
@@ -204,7 +204,7 @@ TEST(fi_rma, writemsg_inject, EP_RELIABLE, FI_RMA, "fi_writemsg with FI_INJECT r
 	target = new_region(t, &t->b, new_buf(t, ROOM, 0), RW);
 	struct fi_msg_rma msg = rma_msg(t, &iov, &out, &remote, &target);
 	POST(t, fi_writemsg(t->a.ep, &msg, FI_INJECT | FI_DELIVERY_COMPLETE));
-	memset(out.mem, 0xff, limit);
+	memset(host_view(out.mem), 0xff, limit);
 	done(t, t->a.txcq, msg.context, WROTE);
 	CHECK(holds(part(target.buf, 0, limit), limit, 1));
 	msg = rma_msg(t, &iov, &larger, &remote, &target);
@@ -231,7 +231,7 @@ TEST(fi_rma, levels, EP_RELIABLE, FI_RMA, "Writes of any size take FI_INJECT_COM
 
 			POST(t, fi_writemsg(t->a.ep, &msg, levels[k]));
 			done(t, t->a.txcq, msg.context, WROTE);
-			memset(out.mem, 0xff, out.len);
+			memset(host_view(out.mem), 0xff, out.len);
 			POST(t, fi_read(t->a.ep, in.mem, in.len, in.desc, t->a.peer, target.at, target.key, ctx));
 			done(t, t->a.txcq, ctx, READ);
 			if (t->info->tx_attr->msg_order & (FI_ORDER_RAW | FI_ORDER_RMA_RAW))

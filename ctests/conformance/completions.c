@@ -106,7 +106,7 @@ BOTH(inject_complete, EP_RELIABLE, 0, "FI_INJECT_COMPLETE: the completion says t
 		send.flags = FI_INJECT_COMPLETE;
 		op_post(t, t->a.ep, &send);
 		done(t, t->a.txcq, send.ctx, SENT(tagged));
-		memset(out.mem, 0xff, out.len);
+		memset(host_view(out.mem), 0xff, out.len);
 		done(t, t->b.rxcq, recv.ctx, RECEIVED(tagged));
 		CHECK(holds(in, level_lens[i], 1));
 	}

@@ -433,7 +433,7 @@ TEST(fi_cq, source_err_selective, EP_AV, FI_MSG | FI_SOURCE | FI_SOURCE_ERR, "Wi
 		}
 		from_stranger(t, msg.context, FI_MSG | FI_RECV, 64, 0);
 		CHECK(holds(in, 64, 1));
-		memset(in.mem, 0, 64);
+		memset(host_view(in.mem), 0, 64);
 	}
 }
 

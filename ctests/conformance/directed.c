@@ -13,7 +13,7 @@ struct group {
 
 static struct group *open_peers(struct env *t)
 {
-	struct group *group = (struct group *)new_buf(t, sizeof(struct group), 0).mem;
+	struct group *group = keep_mem(sizeof(struct group));
 
 	open_group(t, group->sides, PEERS + 1, group->at);
 	return group;

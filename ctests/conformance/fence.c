@@ -161,7 +161,7 @@ TEST(fi_tagged, fence_waits_for_match, EP_RDM | OURS_ONLY, FI_TAGGED | FI_FENCE,
 
 TEST(fi_tagged, fence_of_one_peer, EP_RDM | OURS_ONLY, FI_TAGGED | FI_FENCE, "A fence holds back operations to its own peer only")
 {
-	struct side *sides = (struct side *)new_buf(t, 3 * sizeof(struct side), 0).mem;
+	struct side *sides = keep_mem(3 * sizeof(struct side));
 	fi_addr_t at[9];
 	struct op send[3];
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The starting point of tests: an info, a fabric, a domain, single objects. All are closed when the test returns.
+#include "device.h"
 #include "fixture.h"
 
 #include <netinet/in.h>
@@ -112,7 +113,13 @@ static bool on_loopback(const struct fi_info *info)
 int env_try_info(struct env *t)
 {
 	struct fi_info *all = NULL, *at;
-	int rc = fi_getinfo(t->version, NULL, NULL, 0, t->hints, &all);
+	int rc;
+
+	if (on_device()) {
+		t->hints->caps |= FI_HMEM;
+		t->hints->domain_attr->mr_mode |= FI_MR_HMEM;
+	}
+	rc = fi_getinfo(t->version, NULL, NULL, 0, t->hints, &all);
 
 	fi_freeinfo(t->info);
 	t->info = NULL;

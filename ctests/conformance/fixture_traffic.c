@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Waiting with a limit, memory, and traffic for tests that need completions of any kind.
+#include "device.h"
 #include "fixture.h"
 
 // ---- Waiting
@@ -182,12 +183,14 @@ static uint8_t seeded(size_t i, unsigned seed)
 
 void fill(void *buf, size_t len, unsigned seed)
 {
+	buf = host_view(buf);
 	for (size_t i = 0; i < len; i++)
 		((uint8_t *)buf)[i] = seeded(i, seed);
 }
 
 bool filled(const void *buf, size_t len, unsigned seed)
 {
+	buf = host_view(buf);
 	for (size_t i = 0; i < len; i++)
 		if (((const uint8_t *)buf)[i] != seeded(i, seed))
 			return false;
@@ -196,6 +199,7 @@ bool filled(const void *buf, size_t len, unsigned seed)
 
 __attribute__((no_sanitize_thread)) bool filled_by_now(const void *buf, size_t len, unsigned seed)
 {
+	buf = host_view(buf);
 	for (size_t i = 0; i < len; i++)
 		if (((const uint8_t *)buf)[i] != seeded(i, seed))
 			return false;

@@ -251,7 +251,7 @@ TEST(fi_msg, first_contact, EP_RDM, FI_MSG | FI_TAGGED | FI_RMA, "Operations of 
 		send.flags = FI_DELIVERY_COMPLETE;
 		op_post(t, sides[0].ep, &send);
 		if (send.form == INJECT)
-			memset(out.mem, 0xff, out.len);
+			memset(host_view(out.mem), 0xff, out.len);
 		else
 			completions++;
 		if (i % 8)

@@ -129,7 +129,7 @@ static void *alone(void *arg)
 
 static void loners(struct env *t, bool own_domain)
 {
-	struct loner *all = (struct loner *)new_buf(t, THREADS * sizeof(*all), 0).mem;
+	struct loner *all = keep_mem(THREADS * sizeof(*all));
 	pthread_t threads[THREADS];
 
 	if (t->info->mode || t->info->domain_attr->mr_mode & FI_MR_LOCAL)

@@ -34,7 +34,7 @@ TEST(fi_mr, closed_under_write, EP_RELIABLE | OURS_ONLY, FI_MSG | FI_RMA, "Closi
 
 	PAIR(t);
 	from = new_buf(t, BIG, 1);
-	memset(from.mem, 0x44, BIG);
+	memset(host_view(from.mem), 0x44, BIG);
 	region = new_region(t, &t->b, (struct buf){ .mem = map(BIG), .len = BIG }, FI_REMOTE_WRITE);
 	round_trip(t);
 	struct iovec iov = { from.mem, BIG };
@@ -49,7 +49,7 @@ TEST(fi_mr, closed_under_write, EP_RELIABLE | OURS_ONLY, FI_MSG | FI_RMA, "Closi
 	shut(t, &region.mr->fid);
 	if (region.buf.mem[BIG - 1])
 		SKIP("it was written at once");
-	memset(region.buf.mem, 0x33, BIG);
+	memset(host_view(region.buf.mem), 0x33, BIG);
 	ONCE(t, (rc = fi_cq_read(t->a.txcq, &entry, 1)) != -FI_EAGAIN);
 	CHECK_RC(rc, -FI_EAVAIL);
 	CHECK_RC(fi_cq_readerr(t->a.txcq, &err, 0), 1);
@@ -101,7 +101,7 @@ TEST(wire_tcp, closed_region_write, EP_RDM | OURS_ONLY, FI_MSG | FI_RMA, "The re
 	wire_write(t, wire.fd, half, sizeof(half));
 	ONCE(t, region.buf.mem[LEN / 2 - 1] == 0x44);
 	shut(t, &region.mr->fid);
-	memset(region.buf.mem, 0x33, LEN);
+	memset(host_view(region.buf.mem), 0x33, LEN);
 	(void)!send(wire.fd, half, sizeof(half), MSG_NOSIGNAL);
 	drained(t, wire.fd);
 	check_left_alone(region.buf.mem, LEN);
@@ -120,12 +120,12 @@ TEST(wire_tcp, closed_region_read, EP_RDM | OURS_ONLY, FI_MSG | FI_RMA, "Answers
 		.segs = { { region.at, BIG, region.key }, { other.at, PART, other.key } },
 	};
 
-	memset(other.buf.mem, 0x44, PART);
+	memset(host_view(other.buf.mem), 0x44, PART);
 	for (unsigned i = 0; i < 2; i++)
 		wire_write(t, wire.fd, bytes, frame_bytes(bytes, h, false, NULL));
 	turn(t);
 	shut(t, &region.mr->fid);
-	memset(region.buf.mem, 0x33, BIG);
+	memset(host_view(region.buf.mem), 0x33, BIG);
 	drained(t, wire.fd);
 	round_trip(t);
 }

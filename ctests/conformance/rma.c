@@ -131,7 +131,7 @@ static void message_forms(struct env *t, bool read, size_t pieces, size_t locals
 	for (size_t i = 0, from = 0; read && i < pieces; from += remote[i++].len)
 		memcpy(target.buf.mem + (remote[i].addr - target.at), local.mem + from, remote[i].len);
 	if (read)
-		memset(local.mem, 0, total);
+		memset(host_view(local.mem), 0, total);
 	for (size_t i = 0; i < locals; i++) {
 		size_t len = i + 1 == locals ? total - at : (total / locals) - 1;
 
@@ -183,7 +183,7 @@ TEST(fi_rma, inject_write, EP_RELIABLE, FI_RMA, "After fi_inject_write the buffe
 	for (unsigned i = 0; i < 100; i++) {
 		fill(out.mem, 8, i + 1);
 		POST(t, fi_inject_write(t->a.ep, out.mem, 8, t->a.peer, target.at + 8 * i, target.key));
-		memset(out.mem, 0xff, 8);
+		memset(host_view(out.mem), 0xff, 8);
 	}
 	flush(t, &target);
 	for (unsigned i = 0; i < 100; i++)

@@ -115,7 +115,7 @@ BOTH(inject, EP_ANY, 0, "After the inject call the buffer may be overwritten; su
 
 		fill(out.mem, out.len, 200 + i);
 		op_post(t, t->a.ep, &op);
-		memset(out.mem, 0xff, out.len);
+		memset(host_view(out.mem), 0xff, out.len);
 		op_post(t, t->b.ep, &recv);
 		CHECK_EQ(done(t, t->b.rxcq, recv.ctx, RECEIVED(tagged)).len, out.len);
 		CHECK(holds(in, out.len, 200 + i));
@@ -155,7 +155,7 @@ BOTH(sendmsg_inject, EP_ANY, 0, "FI_INJECT returns the buffer at once, and still
 
 	send.flags = FI_INJECT;
 	op_post(t, t->a.ep, &send);
-	memset(out.mem, 0xff, out.len);
+	memset(host_view(out.mem), 0xff, out.len);
 	op_post(t, t->b.ep, &recv);
 	done(t, t->b.rxcq, recv.ctx, RECEIVED(tagged));
 	CHECK(holds(in, 8, 9));

@@ -305,7 +305,7 @@ TEST(fi_tcp, rendezvous_inject, CORE | OURS_ONLY, 0, "With FI_INJECT as default 
 		struct op send = op_of(SEND, true, out, t->a.peer), recv = op_of(RECV, true, in, FI_ADDR_UNSPEC);
 
 		op_post(t, t->a.ep, &send);
-		memset(out.mem, 0xff, LEN);
+		memset(host_view(out.mem), 0xff, LEN);
 		op_post(t, t->b.ep, &recv);
 		done(t, t->b.rxcq, recv.ctx, FI_TAGGED | FI_RECV);
 		CHECK(holds(in, LEN, i + 1));

@@ -22,7 +22,7 @@ void *keep_mem(size_t len)
 
 struct buf new_buf(struct env *t, size_t len, unsigned seed)
 {
-	struct buf buf = { .mem = keep_mem(len), .len = len };
+	struct buf buf = { .mem = on_device() && !getenv("XDEV") ? device_mem(len) : keep_mem(len), .len = len };
 
 	if (seed)
 		fill(buf.mem, len, seed);
@@ -50,8 +50,10 @@ bool holds_by_now(struct buf buf, size_t len, unsigned seed)
 // Also while a thread of the library may write there: the sanitizer does not see that a socket orders two accesses.
 __attribute__((no_sanitize_thread)) bool untouched(struct buf buf, size_t from)
 {
+	const uint8_t *mem = host_view(buf.mem);
+
 	for (size_t i = from; i < buf.len; i++)
-		if (buf.mem[i])
+		if (mem[i])
 			return false;
 	return true;
 }

@@ -3,6 +3,7 @@
 #ifndef CONFORMANCE_TRANSFER_H
 #define CONFORMANCE_TRANSFER_H
 
+#include "device.h"
 #include "harness.h"
 
 #define DATA UINT64_C(0xa1a2a3a4a5a6a7a8)

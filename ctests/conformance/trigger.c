@@ -281,7 +281,7 @@ TEST(fi_trigger, inject, EP_RELIABLE, FI_MSG | FI_TRIGGER, "FI_INJECT with FI_TR
 	send = waiting_op(SENDMSG, false, out, t->a.peer, when(cntr, 1));
 	send.flags |= FI_INJECT;
 	op_post(t, t->a.ep, &send);
-	memset(out.mem, 0xff, out.len);
+	memset(host_view(out.mem), 0xff, out.len);
 	OK(fi_cntr_add(cntr, 1));
 	done(t, t->b.rxcq, recv, FI_MSG | FI_RECV);
 	CHECK(holds(in, 16, 3));

@@ -125,7 +125,7 @@ static void ends(struct env *t, struct target *target, struct wire_header h)
 	TEST(wire_tcp, atomic_bad_##RULE, EP_RDM | OURS_ONLY, FI_MSG | FI_ATOMIC, TEXT " ends the connection")          \
 	{                                                                                                              \
 		struct target target = open_target(t);                                                                 \
-		memset(target.region.buf.mem, 0, ROOM);                                                                \
+		memset(host_view(target.region.buf.mem), 0, ROOM);                                                                \
 		struct wire_header h = { __VA_ARGS__ };                                                                \
 		ends(t, &target, h);                                                                                   \
 	}

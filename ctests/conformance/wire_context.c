@@ -212,7 +212,7 @@ TEST(wire_tcp, context_closed_sending, EP_RDM | OURS_ONLY, FI_MSG, "A transmit c
 	}
 	shut(t, &at.side.ep->fid);
 	for (unsigned i = 0; i < COUNT_OUT; i++)
-		memset(out[i].mem, 0xee, LEN_OUT);
+		memset(host_view(out[i].mem), 0xee, LEN_OUT);
 	OK(fi_tx_context(at.sep, 0, NULL, &again, NULL));
 	keep(t, &again->fid);
 	OK(fi_ep_bind(again, &at.side.txcq->fid, FI_TRANSMIT));
@@ -280,7 +280,7 @@ TEST(wire_tcp, context_closed_receiving, EP_RDM, FI_MSG | FI_TAGGED, "A receive 
 		if (late)
 			post(t, &at, 1, true, in);
 		shut(t, &at.rx[1]->fid);
-		memset(in.mem, 0, LARGE);
+		memset(host_view(in.mem), 0, LARGE);
 		wire_write(t, at.wire.fd, bytes + len + LARGE / 2, LARGE - LARGE / 2);
 		ctx = post(t, &at, 0, false, next);
 		send_frame(t, &at.wire, (struct wire_header){ .op = MSG, .payload = LEN }, bytes);

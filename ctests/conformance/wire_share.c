@@ -489,7 +489,7 @@ TEST(wire_tcp, share_short_laps, EP_RDM | OURS_ONLY, FI_MSG, "A peer may leave o
 	for (unsigned i = 0; i < 20; i++) {
 		size_t len = frame_bytes(bytes, (struct wire_header){ .op = MSG, .payload = 8, .counter = (uint8_t)i }, false, "liveness");
 
-		memset(in.mem, 0, 8);
+		memset(host_view(in.mem), 0, 8);
 		op_post(t, t->b.ep, &recv);
 		ONCE(t, at.tail + 2 * LINE - atomic_load(taken) <= WIDE - LINE);
 		put_record(&at, bytes, len);
@@ -849,7 +849,7 @@ TEST(wire_tcp, share_unexpected, EP_RDM | OURS_ONLY, FI_MSG, "A large message th
 	send = op_of(SEND, false, out, t->a.peer);
 	op_post(t, t->a.ep, &send);
 	done(t, t->a.txcq, send.ctx, SENT(false));
-	memset(out.mem, 0, out.len);
+	memset(host_view(out.mem), 0, out.len);
 	op_post(t, t->b.ep, &recv);
 	done(t, t->b.rxcq, recv.ctx, RECEIVED(false));
 	CHECK(filled(in.mem, 1 << 20, 5));

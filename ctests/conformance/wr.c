@@ -249,7 +249,7 @@ WR_BOTH(inject, "The buffer of a prepared send with FI_INJECT is free after each
 		fill(out.mem, 16, seed);
 		got = plain_recv(t, tagged, in);
 		sent = queued(t, &t->a, send);
-		memset(out.mem, 0, 16);
+		memset(host_view(out.mem), 0, 16);
 		done(t, t->b.rxcq, got, RECEIVED(tagged));
 		CHECK(holds(in, 16, seed));
 		done(t, t->a.txcq, sent, SENT(tagged));

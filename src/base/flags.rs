@@ -195,6 +195,8 @@ impl OpFlags {
     /// Internal flag, which no application sets: the operation must not start before earlier reads that were posted to
     /// the same peer are complete (FI_ORDER_WAR, FI_ORDER_SAR).
     pub const AFTER_READS: OpFlags = OpFlags::from_bits_retain(1 << 63);
+    /// Internal flag: a device has memory of the operation, so no other process reaches it.
+    pub const DEVICE: OpFlags = OpFlags::from_bits_retain(1 << 62);
 }
 
 bitflags! {

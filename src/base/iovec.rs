@@ -9,6 +9,7 @@
 mod block;
 mod copies;
 mod cursor;
+mod device;
 mod element;
 #[cfg(any(test, feature = "testing"))]
 pub mod lent;
@@ -247,13 +248,13 @@ impl IoVec {
     /// Returns the address of the first piece.
     #[inline]
     pub fn base(&self) -> usize {
-        self.pieces[0].base as usize
+        self.pieces[0].span().start
     }
 
     /// Returns the address of the next byte.
     pub fn address(&self) -> usize {
         let at = usize::from(self.at).min(IOV_LIMIT - 1);
-        self.pieces[at].base as usize + self.done
+        self.pieces[at].span().start + self.done
     }
 
     /// Returns the number of bytes not yet moved.
@@ -291,9 +292,10 @@ impl IoVec {
     }
 }
 
-/// Uses that only host memory allows: its addresses can be passed to the kernel or to another process.
+/// Uses of host memory, whose addresses can be passed to the kernel or to another process.
 impl IoVec {
-    /// Appends the pieces not yet moved to `out`, at most `max` bytes of them. Returns the number of bytes.
+    /// Appends the pieces not yet moved to `out`, at most `max` bytes of them. Returns the number of bytes. Bytes of
+    /// device memory are copied to the thread's stage before, as many as it has room for.
     ///
     /// The list does not outlive the pieces:
     ///
@@ -315,26 +317,42 @@ impl IoVec {
     pub fn append_to<'a>(&'a self, out: &mut GatherList<'a>, max: usize) -> usize {
         // SAFETY: the list borrows the pieces, which are valid for reads until the completion (`Piece::new`), which is
         // not reported while the operation has them.
-        unsafe { self.push_to(out, max) }
+        unsafe { self.push_to(out, max, device::stage) }
     }
 
-    /// As `append_to`, for a call that reads into the pieces. Memory of a source has no room.
+    /// As `append_to`, for a call that reads into the pieces. Memory of a source has no room, and neither has memory of
+    /// a device or what is behind it.
     pub fn scatter_to<'a>(&'a self, out: &mut ScatterList<'a>, max: usize) -> usize {
         if self.is_source {
             return 0;
         }
         // SAFETY: as in `append_to`; memory that is not that of a source may be written.
-        unsafe { self.push_to(out, max) }
+        unsafe { self.push_to(out, max, |_, _, _| 0) }
     }
 
+    /// `device` adds bytes of device memory and returns how many there was room for.
+    ///
     /// # Safety
     /// The access that the list is for is one for which the memory is valid while the list is used.
-    unsafe fn push_to<D>(&self, out: &mut IoList<'_, D>, max: usize) -> usize {
+    #[inline(always)]
+    unsafe fn push_to<D>(
+        &self,
+        out: &mut IoList<'_, D>,
+        max: usize,
+        device: impl Fn(*const u8, usize, &mut IoList<'_, D>) -> usize,
+    ) -> usize {
         let mut left = max;
         let mut skip = self.done;
         for piece in &self.pieces[usize::from(self.at)..usize::from(self.count)] {
             let len = (piece.len - skip).min(left);
-            if len > 0 {
+            if len > 0 && piece.is_device() {
+                // SAFETY: within the piece.
+                let added = device(unsafe { piece.at(skip) }, len, out);
+                left -= added;
+                if added < len {
+                    break;
+                }
+            } else if len > 0 {
                 // SAFETY: within the piece; the rest is promised by the caller.
                 if !unsafe { out.push_raw(piece.at(skip), len) } {
                     break;
@@ -352,7 +370,8 @@ impl IoVec {
         let pieces = &self.pieces[usize::from(self.at).min(IOV_LIMIT)..usize::from(self.count)];
         pieces.iter().enumerate().map(|(i, piece)| {
             let skip = if i == 0 { self.done } else { 0 };
-            Span::new(piece.base as usize + skip, piece.len - skip)
+            let Span { start, len } = piece.span();
+            Span::new(start + skip, len - skip)
         })
     }
 }

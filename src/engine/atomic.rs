@@ -54,6 +54,10 @@ pub fn apply(
     operands: &mut [u8],
     compare: &[u8],
 ) {
+    if target.is_device() {
+        let len = operands.len();
+        return target.change_by_copy(len, |copy| apply(datatype, op, copy, operands, compare));
+    }
     match Change::of(datatype, op) {
         None => {}
         Some(Change::B1(change)) => each(change.step, target, operands, compare),

@@ -4,6 +4,7 @@
 mod coll;
 mod count;
 mod cq;
+mod device;
 pub mod peers;
 mod post;
 mod receive;

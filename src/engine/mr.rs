@@ -3,6 +3,7 @@
 //! rights) before a byte moves. The transports move the bytes.
 
 pub mod cache;
+pub mod descs;
 mod keys;
 pub mod monitor;
 mod region;

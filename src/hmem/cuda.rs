@@ -1,21 +1,41 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Memory of NVIDIA devices, as the driver's library describes it: the CUDA Driver API, "Unified Addressing".
+//! Memory of NVIDIA devices: the CUDA Driver API, "Unified Addressing", "Memory Management", "Stream Management".
 //!
 //! The program uses the same driver library. It is not initialised here: in a program that has not initialised it, no
-//! address belongs to a device. Memory of other devices (ROCr, Level Zero, Neuron, SynapseAI) is not detected.
+//! address belongs to a device. No context is made here either: copies use the context of the memory.
 //!
-//! Trusted with: calling two functions of the driver by the signatures that its manual gives them.
+//! Trusted with: calling functions of the driver by the signatures that its manual gives them.
 
-use core::ffi::{c_int, c_void};
+mod calls;
+mod context;
+mod lanes;
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::path::Path;
+use std::process;
 use std::sync::OnceLock;
 
 use sys::shared_object::SharedObject;
+
+use self::calls::Calls;
+use self::context::Current;
+use self::lanes::Lanes;
+use crate::driver::Driver;
+use crate::faults::Fault;
+use crate::kind::Kind;
 
 /// The driver. Several threads may call it at the same time.
 pub struct Cuda {
     attribute: GetAttribute,
     range: GetRange,
+    /// What copies need; absent in libraries that only tell of addresses.
+    calls: Option<Calls>,
+    lanes: Lanes,
+    /// The process that has copied first, or 0: the driver does not serve its children.
+    process: AtomicU32,
+    /// The failure after which the driver serves nobody any more, or 0.
+    dead: AtomicI32,
 }
 
 /// An allocation of device memory.
@@ -35,12 +55,20 @@ type GetAttribute = unsafe extern "C" fn(*mut c_void, c_int, u64) -> c_int;
 type GetRange = unsafe extern "C" fn(*mut u64, *mut usize, u64) -> c_int;
 
 /// CUpointer_attribute.
+const CONTEXT: c_int = 1;
 const MEMORY_TYPE: c_int = 2;
 const BUFFER_ID: c_int = 7;
 const IS_MANAGED: c_int = 8;
 const DEVICE_ORDINAL: c_int = 9;
 /// CU_MEMORYTYPE_DEVICE.
 const DEVICE: u64 = 2;
+
+/// CUresult: the driver is shut down, or an earlier error of a kernel or of the hardware has ended the context.
+const FATAL: [c_int; 12] = [4, 214, 700, 702, 709, 714, 715, 716, 717, 718, 719, 999];
+/// CUresult: invalid arguments, or no memory.
+const PASSING: [c_int; 2] = [1, 2];
+/// CUresult: the program may not do this; here a child of the process that uses the driver.
+const NOT_PERMITTED: c_int = 800;
 
 impl Cuda {
     /// Returns the driver of this machine, which is opened at the first call and stays open, or the reason why there is
@@ -62,8 +90,21 @@ impl Cuda {
         };
         let (attribute, range) =
             functions.ok_or("libcuda.so.1 does not have the functions that tell of addresses")?;
+        let calls = Calls::of(&library);
         library.keep();
-        Ok(Cuda { attribute, range })
+        Ok(Cuda {
+            attribute,
+            range,
+            calls,
+            lanes: Lanes::default(),
+            process: AtomicU32::new(0),
+            dead: AtomicI32::new(0),
+        })
+    }
+
+    /// Whether memory can be copied, not only told of.
+    pub fn can_copy(&self) -> bool {
+        self.calls.is_some()
     }
 
     /// Returns the unique number of the allocation that contains an address in device memory: no other allocation of
@@ -99,5 +140,108 @@ impl Cuda {
         let code =
             unsafe { (self.attribute)(value.as_mut_ptr().cast(), attribute, address as u64) };
         (code == 0).then(|| u64::from_le_bytes(value))
+    }
+
+    /// Returns the functions for copies, if the driver serves this process.
+    fn calls(&self) -> Result<&Calls, Fault> {
+        let dead = self.dead.load(Ordering::Relaxed);
+        if dead != 0 {
+            return Err(Fault { code: dead });
+        }
+        let here = process::id();
+        let first = (self.process).compare_exchange(0, here, Ordering::Relaxed, Ordering::Relaxed);
+        if first.is_err_and(|first| first != here) {
+            return Err(Fault {
+                code: NOT_PERMITTED,
+            });
+        }
+        self.calls.as_ref().ok_or(Fault { code: 0 })
+    }
+
+    fn check(&self, code: c_int) -> Result<(), Fault> {
+        if code == 0 {
+            return Ok(());
+        }
+        if FATAL.contains(&code) {
+            self.dead.store(code, Ordering::Relaxed);
+        }
+        Err(Fault { code })
+    }
+
+    /// Makes the context of an address in device memory the thread's, until the result is dropped.
+    fn enter<'a>(&'a self, calls: &'a Calls, address: usize) -> Result<Current<'a>, Fault> {
+        let own = self.ask(CONTEXT, address).unwrap_or(0);
+        let entered = match own {
+            // Memory of a pool, or that the program has mapped itself.
+            0 => {
+                let ordinal = self.ask(DEVICE_ORDINAL, address).unwrap_or(0);
+                Current::primary(calls, ordinal as c_int)
+            }
+            context => Current::of(calls, context as usize),
+        };
+        entered.map_err(|code| {
+            let _ = self.check(code);
+            Fault { code }
+        })
+    }
+}
+
+impl Driver for Cuda {
+    fn kind(&self) -> Kind {
+        Kind::Cuda
+    }
+
+    fn devices(&self) -> Result<u32, Fault> {
+        let calls = self.calls()?;
+        let mut count = 0;
+        // SAFETY: the place is written during the call.
+        self.check(unsafe { (calls.device_count)(&raw mut count) })?;
+        Ok(u32::try_from(count).unwrap_or(0))
+    }
+
+    fn owns(&self, address: usize) -> bool {
+        self.ask(MEMORY_TYPE, address) == Some(DEVICE)
+            && self.ask(IS_MANAGED, address).unwrap_or(0) & 0xff == 0
+    }
+
+    unsafe fn copy(&self, device: usize, from: usize, to: usize, len: usize) -> Result<(), Fault> {
+        let calls = self.calls()?;
+        let current = self.enter(calls, device)?;
+        let lane = self
+            .lanes
+            .take(calls, &current)
+            .map_err(|code| Fault { code })?;
+        // SAFETY: the caller's promise for the host's side; the driver checks that of the device. The stream belongs to
+        // the current context, and both sides stay valid until it has finished.
+        let copied = unsafe {
+            let begun = (calls.copy)(to as u64, from as u64, len, lane.stream());
+            // Even then an earlier part may be under way.
+            let ended = (calls.wait)(lane.stream());
+            self.check(begun).and_then(|()| self.check(ended))
+        };
+        match copied {
+            Ok(()) => self.lanes.put(lane),
+            // Otherwise the driver may have destroyed the stream.
+            Err(Fault { code }) if PASSING.contains(&code) => self.lanes.put(lane),
+            Err(_) => {}
+        }
+        copied
+    }
+
+    fn name_of(&self, fault: Fault) -> Option<String> {
+        let calls = self.calls.as_ref()?;
+        let mut name: *const c_char = core::ptr::null();
+        // SAFETY: the place is written during the call; names are constant strings.
+        unsafe {
+            let code = (calls.error_name)(fault.code, &raw mut name);
+            let known = code == 0 && !name.is_null();
+            known.then(|| CStr::from_ptr(name).to_string_lossy().into_owned())
+        }
+    }
+
+    fn release(&self) {
+        if let Ok(calls) = self.calls() {
+            self.lanes.clear(calls);
+        }
     }
 }

@@ -1,34 +1,26 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Kinds of memory, and the copies to and from each kind. A kind that needs more than loads and stores has a file of
-//! its own; so far no such kind is supported for copies. `cuda` only inspects addresses. fi_mr(3), iface and
-//! fi_mr_desc.
+//! Kinds of memory, and the copies to and from each kind: fi_mr(3), iface and fi_mr_desc. Each copy looks at its
+//! address, which is marked if a device has the memory, and asks the driver of that device then.
 //!
-//! Trusted with: the addresses that its callers give. Each copy matches on the kind, so the compiler requires every
-//! copy to handle a new kind.
+//! - `address`: marked addresses; `kind`: the kinds; `driver`: what a driver does; `cuda`: NVIDIA's
+//! - `faults`: copies that have failed; `stage`: host memory between devices and the kernel
+//!
+//! Trusted with: the addresses that its callers give.
 
+pub mod address;
 pub mod cuda;
+pub mod driver;
+pub mod faults;
+pub mod kind;
+pub mod stage;
 
 use core::ffi::c_void;
 use core::num::NonZero;
 
 use sync::copy::{self, Ways};
 
-/// The kind of memory, which determines how to copy.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Kind {
-    /// Memory that the processor loads from and stores to.
-    Host,
-}
-
-impl Kind {
-    /// Converts a number of `enum fi_hmem_iface`; `None` for a kind that is not supported.
-    pub fn of_iface(iface: u32) -> Option<Kind> {
-        match iface {
-            0 => Some(Kind::Host),
-            _ => None,
-        }
-    }
-}
+use address::is_device;
+pub use kind::Kind;
 
 /// A descriptor from the application: NULL, or a result of fi_mr_desc(3), which is a number here. Only the transport
 /// that gave the number can interpret it, and it must check what it finds, because programs may pass anything.
@@ -58,28 +50,32 @@ impl Desc {
     }
 }
 
-/// Copies from the library's own memory to memory of this kind.
+/// Copies from the library's own memory to memory of any kind.
 ///
 /// # Safety
-/// `len` bytes at `to` must be writable memory of this kind, `len` bytes at `from` must be readable, and they must not
-/// overlap. The copies below require the same.
+/// `len` bytes at `to` must be writable memory, `len` bytes at `from` must be readable, and they must not overlap. The
+/// copies below require the same. A marked address must be one of memory that a driver owned when it was marked.
 #[inline(always)]
-pub unsafe fn copy_to(kind: Kind, from: *const u8, to: *mut u8, len: usize) {
-    match kind {
-        // SAFETY: the caller's promise.
-        Kind::Host => unsafe { core::ptr::copy_nonoverlapping(from, to, len) },
+pub unsafe fn copy_to(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller's promise.
+    match is_device(to) {
+        true => unsafe { put(from, to, len) },
+        false => unsafe { core::ptr::copy_nonoverlapping(from, to, len) },
     }
 }
 
-/// Copies from memory of this kind to the library's own memory.
+/// Copies from memory of any kind to the library's own memory. Bytes that a device does not give are zero.
 ///
 /// # Safety
 /// The conditions of `copy_to`, with the sides exchanged.
 #[inline(always)]
-pub unsafe fn copy_from(kind: Kind, from: *const u8, to: *mut u8, len: usize) {
-    match kind {
-        // SAFETY: the caller's promise.
-        Kind::Host => unsafe { core::ptr::copy_nonoverlapping(from, to, len) },
+pub unsafe fn copy_from(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller's promise.
+    match is_device(from) {
+        true => {
+            unsafe { read_device(from, to, len) };
+        }
+        false => unsafe { core::ptr::copy_nonoverlapping(from, to, len) },
     }
 }
 
@@ -88,10 +84,11 @@ pub unsafe fn copy_from(kind: Kind, from: *const u8, to: *mut u8, len: usize) {
 /// # Safety
 /// The conditions of `copy_to`.
 #[inline(always)]
-pub unsafe fn copy_to_from_shared(kind: Kind, from: *const u8, to: *mut u8, len: usize) {
-    match kind {
-        // SAFETY: the caller's promise.
-        Kind::Host => unsafe { copy::copy_from_shared(from, to, len) },
+pub unsafe fn copy_to_from_shared(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller's promise.
+    match is_device(to) {
+        true => unsafe { put(from, to, len) },
+        false => unsafe { copy::copy_from_shared(from, to, len) },
     }
 }
 
@@ -100,10 +97,13 @@ pub unsafe fn copy_to_from_shared(kind: Kind, from: *const u8, to: *mut u8, len:
 /// # Safety
 /// The conditions of `copy_from`.
 #[inline(always)]
-pub unsafe fn copy_from_to_shared(kind: Kind, from: *const u8, to: *mut u8, len: usize) {
-    match kind {
-        // SAFETY: the caller's promise.
-        Kind::Host => unsafe { copy::copy_to_shared(from, to, len) },
+pub unsafe fn copy_from_to_shared(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller's promise.
+    match is_device(from) {
+        true => {
+            unsafe { read_device(from, to, len) };
+        }
+        false => unsafe { copy::copy_to_shared(from, to, len) },
     }
 }
 
@@ -112,16 +112,39 @@ pub unsafe fn copy_from_to_shared(kind: Kind, from: *const u8, to: *mut u8, len:
 /// # Safety
 /// The conditions of `copy_from_to_shared`.
 #[inline(always)]
-pub unsafe fn copy_long_to_shared(
-    kind: Kind,
-    from: *const u8,
-    to: *mut u8,
-    len: usize,
-    ways: &mut Ways,
-) {
-    match kind {
-        // SAFETY: the caller's promise.
-        Kind::Host => unsafe { ways.copy(from, to, len) },
+pub unsafe fn copy_long_to_shared(from: *const u8, to: *mut u8, len: usize, ways: &mut Ways) {
+    // SAFETY: the caller's promise.
+    match is_device(from) {
+        true => {
+            unsafe { read_device(from, to, len) };
+        }
+        false => unsafe { ways.copy(from, to, len) },
+    }
+}
+
+/// # Safety
+/// `len` bytes at `from` must be readable.
+#[cold]
+#[inline(never)]
+unsafe fn put(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller's promise. A failure is in `faults`.
+    let _ = unsafe { driver::copy(to, from, to, len) };
+}
+
+/// As `copy_from`, from device memory. Returns whether the device has given the bytes.
+///
+/// # Safety
+/// The conditions of `copy_from`.
+#[cold]
+#[inline(never)]
+pub unsafe fn read_device(from: *const u8, to: *mut u8, len: usize) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let is_there = driver::copy(from, from, to, len).is_ok();
+        if !is_there {
+            to.write_bytes(0, len);
+        }
+        is_there
     }
 }
 
@@ -130,16 +153,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn host_memory_is_the_only_kind() {
-        assert_eq!(Kind::of_iface(0), Some(Kind::Host));
-        for iface in 1..16 {
-            assert_eq!(Kind::of_iface(iface), None);
-        }
-    }
-
-    #[test]
     fn every_copy_moves_its_bytes_and_no_other() {
-        type Copy = unsafe fn(Kind, *const u8, *mut u8, usize);
+        type Copy = unsafe fn(*const u8, *mut u8, usize);
         let copies: [(&str, Copy); 4] = [
             ("copy_to", copy_to),
             ("copy_from", copy_from),
@@ -151,14 +166,31 @@ mod tests {
             for len in [0, 1, 8, 17, 100, 511, 512, 1900] {
                 let mut to = vec![0; 2000];
                 // SAFETY: both have room for it behind the first byte.
-                unsafe { copy(Kind::Host, from[1..].as_ptr(), to[1..].as_mut_ptr(), len) };
+                unsafe { copy(from[1..].as_ptr(), to[1..].as_mut_ptr(), len) };
                 assert_eq!(to[1..=len], from[1..=len], "{name} {len}");
                 assert!(to[0] == 0 && to[len + 1..].iter().all(|&byte| byte == 0));
             }
         }
         let (mut ways, mut to) = (Ways::default(), vec![0; 2000]);
         // SAFETY: as above.
-        unsafe { copy_long_to_shared(Kind::Host, from.as_ptr(), to.as_mut_ptr(), 1900, &mut ways) };
+        unsafe { copy_long_to_shared(from.as_ptr(), to.as_mut_ptr(), 1900, &mut ways) };
         assert_eq!((&to[..1900], &to[1900..]), (&from[..1900], &[0; 100][..]));
+    }
+
+    #[test]
+    fn memory_that_no_driver_owns_gives_nothing() {
+        let (mut here, mut to) = ([7_u8; 8], [1_u8; 8]);
+        let device = address::marked(here.as_mut_ptr());
+        // SAFETY: `to` has the bytes; no driver owns the other address.
+        unsafe { copy_from(device, to.as_mut_ptr(), 8) };
+        assert_eq!(to, [0; 8]);
+        assert_eq!(
+            faults::take(here.as_ptr().addr(), 8),
+            Some(faults::Fault { code: 0 })
+        );
+        // SAFETY: as above.
+        unsafe { copy_to(to.as_ptr(), device, 8) };
+        assert_eq!(here, [7; 8]);
+        assert!(faults::take(here.as_ptr().addr(), 8).is_some());
     }
 }

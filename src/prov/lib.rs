@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod alias;
+mod device;
 pub mod hook;
 mod layered;
 pub mod lnx;

@@ -67,7 +67,9 @@ pub trait Connector: Sized + Send + 'static {
     /// Whether some connections may use shared memory.
     const MAY_SHARE: bool = Self::ALL_SHM;
     /// As in `Transport`.
-    const HMEM: bool = false;
+    const HMEM: bool = true;
+    /// As in `Transport`.
+    const KNOWS_CUDA: bool = Self::ALL_SHM;
     /// The pause before the second attempt to connect is twice this at most.
     const FIRST_PAUSE: Duration;
     /// Whether idle connections are closed if the process runs out of descriptors.

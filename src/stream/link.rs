@@ -174,6 +174,7 @@ impl Link {
             Link::Socket(socket) => socket.write_list(list),
             #[cfg(any(test, feature = "testing"))]
             Link::Sim(sim) => sim.write_list(list),
+            Link::Shm(_) if list.check().is_err() => list.check().map(|()| Moved::Later),
             Link::Shm(link) => Ok(match link.channel.write_list(list) {
                 Ok(0) => Moved::Later,
                 Ok(n) => Moved::Bytes(n),

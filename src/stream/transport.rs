@@ -106,6 +106,7 @@ impl<N: Connector> Transport for Stream<N> {
     const SHARES_MEMORY: bool = N::MAY_SHARE;
     const CONNECTS_TO_PEERS: bool = true;
     const HMEM: bool = N::HMEM;
+    const KNOWS_CUDA: bool = N::KNOWS_CUDA;
 
     fn provider(params: &N::Params) -> &'static Source {
         N::provider(params)

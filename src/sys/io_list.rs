@@ -11,6 +11,7 @@
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::slice;
+use std::io;
 
 use libc::iovec;
 
@@ -31,6 +32,7 @@ pub struct IoList<'a, D> {
     pieces: [MaybeUninit<iovec>; CAPACITY],
     count: usize,
     bytes: usize,
+    is_broken: bool,
     ours: PhantomData<(&'a mut [u8], D)>,
 }
 
@@ -44,6 +46,7 @@ impl<D> IoList<'_, D> {
             pieces: [const { MaybeUninit::uninit() }; CAPACITY],
             count: 0,
             bytes: 0,
+            is_broken: false,
             ours: PhantomData,
         }
     }
@@ -65,6 +68,20 @@ impl<D> IoList<'_, D> {
         self.count += 1;
         self.bytes += len;
         true
+    }
+
+    /// Records that bytes of a piece could not be had, so that a call with the list fails.
+    pub fn break_off(&mut self) {
+        self.is_broken = true;
+    }
+
+    /// Fails if bytes of a piece could not be had.
+    #[inline]
+    pub fn check(&self) -> io::Result<()> {
+        match self.is_broken {
+            false => Ok(()),
+            true => Err(io::Error::from_raw_os_error(libc::EIO)),
+        }
     }
 
     pub fn is_full(&self) -> bool {

@@ -112,6 +112,7 @@ impl Process {
     /// # Safety
     /// If the process is this one, nothing refers to the memory at `to`, and others may write it.
     pub unsafe fn write(self, from: &GatherList<'_>, to: &[(usize, usize)]) -> io::Result<usize> {
+        from.check()?;
         let (local, remote) = (from.pieces(), Pieces::new(to));
         // SAFETY: the maker of the list answers for each piece, and the local pieces are only read. The written memory
         // belongs to another process, or the caller answers for it.

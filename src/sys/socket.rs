@@ -332,6 +332,7 @@ impl Socket {
     /// Writes the pieces of `list` in order.
     #[inline]
     pub fn write_list(&self, list: &GatherList<'_>) -> io::Result<Moved> {
+        list.check()?;
         let pieces = list.pieces();
         // SAFETY: all zero is a valid msghdr.
         let mut message: libc::msghdr = unsafe { core::mem::zeroed() };

@@ -3,24 +3,26 @@
 //!
 //! Trusted with: that the memory is never freed. A block that is dropped is used again.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{IoVec, Piece};
 
-/// A block of `Block::SIZE` bytes. Its owner keeps it until the operation that uses it is over.
+/// A block of `Block::SIZE` bytes, or of `Block::LARGE`. Its owner keeps it until the operation that uses it is over.
 pub struct Block(Piece);
 
 static FREE: Mutex<Vec<Piece>> = Mutex::new(Vec::new());
+static FREE_LARGE: Mutex<Vec<Piece>> = Mutex::new(Vec::new());
 /// Blocks that operations may still use after their owners have ended.
 static LEFT: Mutex<Vec<Block>> = Mutex::new(Vec::new());
 
 impl Block {
     pub const SIZE: usize = 8192;
+    pub const LARGE: usize = 65536;
 
     /// Returns a block with these bytes, and the part that has them.
     ///
     /// # Panics
-    /// If there are more than `SIZE`.
+    /// If there are more than `LARGE`.
     pub fn holding(bytes: &[u8]) -> (Block, IoVec) {
         let (block, part) = Block::with_room(bytes.len());
         part.fill(bytes);
@@ -30,12 +32,15 @@ impl Block {
     /// Returns a block, and a part of it of this length.
     ///
     /// # Panics
-    /// If it exceeds `SIZE`.
+    /// If it exceeds `LARGE`.
     pub fn with_room(len: usize) -> (Block, IoVec) {
-        assert!(len <= Block::SIZE, "the bytes exceed a block");
-        let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let whole = free.unwrap_or_else(|| {
-            let memory = vec![0; Block::SIZE].leak();
+        assert!(len <= Block::LARGE, "the bytes exceed a block");
+        let size = match len <= Block::SIZE {
+            true => Block::SIZE,
+            false => Block::LARGE,
+        };
+        let whole = free(size).pop().unwrap_or_else(|| {
+            let memory = vec![0; size].leak();
             // SAFETY: never freed, and without other references.
             unsafe { Piece::new(memory.as_mut_ptr(), memory.len()) }
         });
@@ -52,7 +57,7 @@ impl Block {
     /// Copies the first `len` bytes out.
     pub fn bytes(&self, len: usize) -> Vec<u8> {
         let mut bytes = Vec::new();
-        part_of(&self.0, len.min(Block::SIZE)).copy_out(&mut bytes);
+        part_of(&self.0, len.min(self.0.len())).copy_out(&mut bytes);
         bytes
     }
 }
@@ -64,10 +69,18 @@ fn part_of(whole: &Piece, len: usize) -> Piece {
     unsafe { Piece::new(whole.base, len) }
 }
 
+/// The blocks of this size that nobody uses.
+fn free(size: usize) -> MutexGuard<'static, Vec<Piece>> {
+    let free = match size <= Block::SIZE {
+        true => &FREE,
+        false => &FREE_LARGE,
+    };
+    free.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Drop for Block {
     fn drop(&mut self) {
-        let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
-        free.push(self.0.take());
+        free(self.0.len()).push(self.0.take());
     }
 }
 

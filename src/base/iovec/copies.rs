@@ -4,7 +4,6 @@
 //! Trusted with: reading and writing the pieces, for which the callers of the constructors gave their promise.
 
 use super::{IoVec, Piece};
-use hmem::{self, Kind};
 use sync::copy::Ways;
 
 /// Memory that is copied whole.
@@ -52,7 +51,7 @@ impl IoVec {
             // + len` was bounded by its length.
             unsafe {
                 let (from, to) = (bytes.as_ptr().add(moved), piece.at(self.done));
-                hmem::copy_to(piece.kind(), from, to, len);
+                hmem::copy_to(from, to, len);
             }
             moved += len;
             self.done += len;
@@ -80,7 +79,7 @@ impl IoVec {
         let first = &self.pieces[0];
         if self.end_of_room() == 1 && len <= first.len {
             // SAFETY: as in `copy_in`; the caller promises `from`.
-            return unsafe { hmem::copy_to_from_shared(first.kind(), from, first.base, len) };
+            return unsafe { hmem::copy_to_from_shared(from, first.base, len) };
         }
         // SAFETY: promised by the caller.
         unsafe { self.fill_each(from, len) };
@@ -94,7 +93,7 @@ impl IoVec {
             let part = len.min(piece.len);
             // SAFETY: as in `copy_in`; `part` is not longer than the piece, and the caller promises `from`.
             unsafe {
-                hmem::copy_to_from_shared(piece.kind(), from, piece.base, part);
+                hmem::copy_to_from_shared(from, piece.base, part);
                 from = from.add(part);
             }
             len -= part;
@@ -121,7 +120,7 @@ impl IoVec {
             let room = &mut out[at..at + len];
             // SAFETY: the piece is valid while it is kept, as in `copy_in`; `room` has its length.
             unsafe {
-                hmem::copy_from(piece.kind(), piece.at(skip), room.as_mut_ptr(), len);
+                hmem::copy_from(piece.at(skip), room.as_mut_ptr(), len);
             }
             at += len;
             skip = 0;
@@ -139,8 +138,8 @@ impl IoVec {
     pub unsafe fn copy_to_raw(&self, out: *mut u8, room: usize) {
         // SAFETY: the caller's promise.
         unsafe {
-            self.each_to_raw(out, room, |kind, from, to, len| {
-                hmem::copy_from_to_shared(kind, from, to, len)
+            self.each_to_raw(out, room, |from, to, len| {
+                hmem::copy_from_to_shared(from, to, len)
             })
         }
     }
@@ -153,8 +152,8 @@ impl IoVec {
     pub unsafe fn copy_long_to_raw(&self, out: *mut u8, room: usize, ways: &mut Ways) {
         // SAFETY: the caller's promise.
         unsafe {
-            self.each_to_raw(out, room, |kind, from, to, len| {
-                hmem::copy_long_to_shared(kind, from, to, len, ways);
+            self.each_to_raw(out, room, |from, to, len| {
+                hmem::copy_long_to_shared(from, to, len, ways);
             });
         }
     }
@@ -166,7 +165,7 @@ impl IoVec {
         &self,
         mut out: *mut u8,
         mut room: usize,
-        mut copy: impl FnMut(Kind, *const u8, *mut u8, usize),
+        mut copy: impl FnMut(*const u8, *mut u8, usize),
     ) {
         let mut skip = self.done;
         for piece in &self.pieces[usize::from(self.at)..usize::from(self.count)] {
@@ -177,7 +176,7 @@ impl IoVec {
             // SAFETY: the piece is valid while it is kept, as in `copy_in`; the caller promises the room, and the piece
             // is no longer than that.
             unsafe {
-                copy(piece.kind(), piece.at(skip), out, len);
+                copy(piece.at(skip), out, len);
                 out = out.add(len);
             }
             skip = 0;
@@ -198,7 +197,7 @@ impl IoVec {
             // SAFETY: as in `copy_in`; the caller promises `from`.
             unsafe {
                 let (from, to) = (from.add(moved), piece.at(self.done));
-                hmem::copy_to_from_shared(piece.kind(), from, to, part);
+                hmem::copy_to_from_shared(from, to, part);
             }
             moved += part;
             self.done += part;
@@ -208,6 +207,15 @@ impl IoVec {
             }
         }
         moved
+    }
+
+    /// Copies all bytes of `from` not yet moved to the start of these pieces, which are host memory and have room for
+    /// them.
+    pub fn copy_from(&self, from: &IoVec) {
+        if let [room, ..] = &self.pieces[..usize::from(self.end_of_room())] {
+            // SAFETY: the maker of the piece promised its memory; that of `from` is another operation's.
+            unsafe { from.copy_to_raw(room.base, room.len) }
+        }
     }
 
     /// Appends all bytes not yet moved to `out`.

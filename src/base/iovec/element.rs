@@ -5,7 +5,7 @@
 //! of the same name, in any process, as one actor, so the lock of a domain is not sufficient. Elements of 1, 2, 4 and 8
 //! bytes at their natural alignment are changed with the processor's own instructions, which are also atomic between
 //! processes that share the memory, and against atomics of the application. All other elements (larger or misaligned
-//! ones) are changed under one lock of the process. The same element always takes the same path, because only its
+//! ones, and those in device memory) are changed under one lock of the process. The same element always takes the same path, because only its
 //! address and size decide.
 
 use core::ptr;
@@ -17,7 +17,6 @@ use super::IoVec;
 /// Guards all elements that no single instruction can change.
 static ODD: Mutex<()> = Mutex::new(());
 
-/// Only for host memory: a device has other instructions.
 impl IoVec {
     /// Replaces the next element, of `N` bytes, by the result of `change`, or only reads it if the result is `None`.
     /// Returns the previous value. `change` may be called again if another actor changes the element meanwhile. Returns
@@ -31,9 +30,12 @@ impl IoVec {
             self.done = 0;
         }
         if self.at >= self.count || self.pieces[usize::from(self.at)].len - self.done < N {
-            return self.update_across(change);
+            return self.update_by_copies(change);
         }
         let piece = &self.pieces[usize::from(self.at)];
+        if piece.is_device() {
+            return self.update_by_copies(change);
+        }
         // SAFETY: the maker of the piece (`Piece::new`) promised its memory for as long as the piece is kept; `N` of
         // its bytes are left.
         let before = unsafe { update(piece.at(self.done), change) };
@@ -41,9 +43,10 @@ impl IoVec {
         Some(before)
     }
 
-    /// As `update`, for an element that crosses the end of its piece, as can happen in a region of several buffers.
+    /// As `update`, for an element that crosses the end of its piece, as can happen in a region of several buffers, and
+    /// for elements in device memory.
     #[cold]
-    fn update_across<const N: usize>(
+    fn update_by_copies<const N: usize>(
         &mut self,
         change: impl Fn([u8; N]) -> Option<[u8; N]>,
     ) -> Option<[u8; N]> {

@@ -7,7 +7,7 @@
 //!
 
 use super::{Cursor, IoVec, Span};
-use hmem::{self, Kind};
+use hmem::address;
 
 /// Memory that the application leaves to the library: its address and its length.
 #[derive(Debug)]
@@ -46,16 +46,21 @@ impl Piece {
         self.len
     }
 
-    /// Returns the kind of memory, which determines how to copy. No transport takes another kind yet.
+    /// Whether a device has the memory: only copies reach it.
     #[inline(always)]
-    pub(super) fn kind(&self) -> Kind {
-        Kind::Host
+    pub fn is_device(&self) -> bool {
+        address::is_device(self.base)
+    }
+
+    /// Records that a device has the memory.
+    pub fn mark(&mut self) {
+        self.base = address::marked(self.base);
     }
 
     /// Returns the address range.
     #[inline]
     pub fn span(&self) -> Span {
-        Span::new(self.base as usize, self.len)
+        Span::new(address::plain(self.base), self.len)
     }
 
     /// Moves the piece out and leaves one without bytes.
@@ -93,7 +98,7 @@ impl Piece {
     #[inline(always)]
     pub(super) unsafe fn fill_raw(&self, bytes: *const u8, len: usize) {
         // SAFETY: the maker of the piece promised its memory for as long as it is kept; the caller promises the bytes.
-        unsafe { hmem::copy_to_from_shared(self.kind(), bytes, self.base, len.min(self.len)) }
+        unsafe { hmem::copy_to_from_shared(bytes, self.base, len.min(self.len)) }
     }
 
     /// Copies the piece to memory to which no reference may exist.
@@ -103,7 +108,7 @@ impl Piece {
     #[inline(always)]
     pub unsafe fn copy_to_raw(&self, out: *mut u8) {
         // SAFETY: the maker of the piece promised its memory for as long as it is kept; the caller promises the room.
-        unsafe { hmem::copy_from_to_shared(self.kind(), self.base, out, self.len) }
+        unsafe { hmem::copy_from_to_shared(self.base, out, self.len) }
     }
 
     /// Appends all bytes to `out`.
@@ -125,7 +130,7 @@ impl Piece {
             // SAFETY: the piece is valid for reads until the completion (`Piece::new`); room was reserved.
             unsafe {
                 let room = out.as_mut_ptr().add(out.len());
-                hmem::copy_from(self.kind(), self.at(skip), room, len);
+                hmem::copy_from(self.at(skip), room, len);
                 out.set_len(out.len() + len);
             }
         }
@@ -139,7 +144,7 @@ impl Piece {
     pub fn copy_to(&self, out: &mut [u8]) {
         let room = &mut out[..self.len];
         // SAFETY: the piece is valid for reads until the completion (`Piece::new`); `room` has its length.
-        unsafe { hmem::copy_from(self.kind(), self.base, room.as_mut_ptr(), self.len) };
+        unsafe { hmem::copy_from(self.base, room.as_mut_ptr(), self.len) };
     }
 
     /// Returns the address `skip` bytes behind the start.
@@ -148,7 +153,6 @@ impl Piece {
     /// The piece has at least `skip` bytes.
     #[inline(always)]
     pub(super) unsafe fn at(&self, skip: usize) -> *mut u8 {
-        // SAFETY: within the piece.
-        unsafe { self.base.add(skip) }
+        self.base.wrapping_add(skip)
     }
 }

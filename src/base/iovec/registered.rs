@@ -38,6 +38,15 @@ impl Registered {
         self.0.len
     }
 
+    /// Records that a device has the memory.
+    pub fn mark(&mut self) {
+        self.0.mark();
+    }
+
+    pub fn is_device(&self) -> bool {
+        self.0.is_device()
+    }
+
     pub fn span(&self) -> Span {
         self.0.span()
     }

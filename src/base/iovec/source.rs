@@ -83,6 +83,8 @@ impl CopySource for Source {
 
 impl Source {
     /// As `IoVec::append_to`, for all bytes.
+    ///
+    /// Only for host memory: operations of one piece that name device memory become lists.
     #[inline]
     pub fn append_to<'a>(&'a self, out: &mut GatherList<'a>) {
         let (at, len) = (self.0.base, self.0.len);

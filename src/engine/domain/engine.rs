@@ -4,19 +4,22 @@
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::auth::Key;
 use crate::domain_state::{DomainState, Regions};
 use crate::eq::{Driver, EventQueue};
 use crate::fabric::FabricShared;
 use crate::mr::KeyPolicy;
+use crate::mr::descs::Descs;
 use crate::report::late::LateReceives;
 use crate::stats::Stats;
 use crate::transport::{DomainStateOf, Transport};
 use abi::*;
+use base::flags::flags;
 use base::info::{DomainAttr, Info, since};
 use base::log::{Source, Subsys, log_info};
+use base::settings::Settings;
 use base::text::names;
 use base::{Caps, Error, MrMode, OpFlags, Result};
 use object::ops::transfer::Rx;
@@ -110,6 +113,11 @@ pub struct Engine<T: Transport> {
     pub uses: Uses,
     /// Whether the transport uses the descriptors of the application's memory.
     pub(super) reads_descs: bool,
+    /// Operations may name memory of devices (FI_HMEM).
+    pub(super) takes_devices: bool,
+    /// The engine has given regions their descriptors, in this table; otherwise the transport has.
+    pub(super) gives_descs: bool,
+    descs: Mutex<Descs>,
     /// Number of polls by the application. The progress thread stays idle while there are many.
     pub(super) looks: AtomicU64,
     pub(super) auto: bool,
@@ -150,9 +158,14 @@ impl<T: Transport> Engine<T> {
         let poll_fd = transport.poll_fd();
         let format = transport.format();
         // fi_mr(3): before API 1.22 only FI_MR_LOCAL says that descriptors are valid or NULL.
-        let has_descs =
-            fabric.api_version >= since::V1_22 || info.domain.mr_mode.contains(MrMode::LOCAL);
-        let reads_descs = has_descs && transport.reads_descs();
+        let has_descs = fabric.api_version >= since::V1_22
+            || info.domain.mr_mode.intersects(flags!(MrMode: LOCAL | HMEM));
+        let takes_devices = T::HMEM && info.caps.contains(Caps::HMEM);
+        if takes_devices {
+            hmem::driver::allow(|kind| Settings::get().wants_hmem(kind));
+        }
+        let gives_descs = takes_devices && !transport.reads_descs();
+        let reads_descs = has_descs && (transport.reads_descs() || gives_descs);
         let mut domain = DomainState::new(Regions::new(policy));
         // The progress thread counts as a watcher.
         if auto {
@@ -180,6 +193,9 @@ impl<T: Transport> Engine<T> {
             info,
             uses: Uses::default(),
             reads_descs,
+            takes_devices,
+            gives_descs,
+            descs: Mutex::default(),
             looks: AtomicU64::new(0),
             auto,
             number,
@@ -202,6 +218,10 @@ impl<T: Transport> Engine<T> {
             callers.words(),
         );
         Ok(engine)
+    }
+
+    pub(super) fn descs(&self) -> MutexGuard<'_, Descs> {
+        self.descs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// C gets `Refused` as `OPBADSTATE`. `Refused` has no size; an `Error` would make the result larger than the guard.

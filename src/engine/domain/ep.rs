@@ -7,6 +7,7 @@ mod cm;
 mod coll;
 mod credits;
 mod data;
+mod device;
 mod enable;
 mod kind;
 mod limits;
@@ -168,7 +169,8 @@ impl<T: Transport> Ep<T> {
             eq: engine.event_queue(),
             srx,
             shares_receives: false,
-            checks_receives: caps.contains(Caps::EXACT_DIRECTED_RECV),
+            checks_receives: caps.contains(Caps::EXACT_DIRECTED_RECV) || engine.takes_devices,
+            takes_devices: engine.takes_devices,
             ended: None,
             contexts: Vec::new(),
             enabled: false,
@@ -201,7 +203,7 @@ impl<T: Transport> Ep<T> {
             tx_implied: AtomicU64::new(OpFlags::COMPLETION.bits()),
             rx_implied: AtomicU64::new(OpFlags::COMPLETION.bits()),
             counted: AtomicU64::new(0),
-            limits: Limits::new(&info, T::ATOMIC_SIZE, names_contexts),
+            limits: Limits::new(&info, T::ATOMIC_SIZE, names_contexts, engine.takes_devices),
             stamp: new_stamp(),
             bound: Mutex::default(),
             aliases: Uses::default(),

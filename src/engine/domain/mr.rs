@@ -11,6 +11,7 @@ use crate::domain::cntr::Cntr;
 use crate::domain::ep::Ep;
 use crate::domain::{Domain, Engine, State};
 use crate::mr::Region;
+use crate::mr::descs::Segment;
 use crate::transport::{Registration, Transport};
 use abi::*;
 use base::rights::{KEPT, UNCACHED};
@@ -23,6 +24,7 @@ use sync::{Use, Uses};
 pub struct Mr<T: Transport> {
     engine: Arc<Engine<T>>,
     region: Arc<Region<Arc<Counter>>>,
+    desc: usize,
     /// Keeps the bound counter open.
     cntr: Mutex<Option<Use>>,
     /// Uses by regions made from this one.
@@ -40,7 +42,10 @@ impl<T: Transport> Domain<T> {
             false => FLAGS,
             true => FLAGS | FI_HMEM_DEVICE_ONLY | FI_HMEM_HOST_ALLOC,
         };
-        let buffers = if T::TAKES_BUFFERS { FI_MR_DMABUF } else { 0 };
+        let buffers = match self.takes_buffers() {
+            true => FI_MR_DMABUF,
+            false => 0,
+        };
         let known = known | buffers | if keyed { FI_AUTH_KEY } else { 0 };
         if request.flags & !known != 0 {
             return Err(Error::BADFLAGS);
@@ -54,10 +59,20 @@ impl<T: Transport> Domain<T> {
             None => None,
             Some(base) => Some(part_of(base, engine, &request.segments)?),
         };
+        if engine.takes_devices {
+            mark(&mut request)?;
+        }
+        let segments: Vec<Segment> = match engine.gives_descs {
+            true => request.segments.iter().map(segment_of).collect(),
+            false => Vec::new(),
+        };
         let (flags, context) = (request.flags, request.context);
         let mut state = engine.lock()?;
         let State { domain, transport } = &mut *state;
-        let Registration { region, desc } = transport.register(domain, request)?;
+        let Registration { region, mut desc } = transport.register(domain, request)?;
+        if engine.gives_descs {
+            desc = engine.descs().insert(segments) as usize;
+        }
         if flags & FI_MR_SINGLE_USE != 0 {
             region.allow_one_use();
         }
@@ -73,6 +88,7 @@ impl<T: Transport> Domain<T> {
         let mr = Mr {
             engine: engine.clone(),
             region,
+            desc,
             cntr: Mutex::default(),
             uses: Uses::default(),
             _base: base,
@@ -109,6 +125,55 @@ fn keys<T: Transport>(
 /// Flags of a registration that fi_mr(3) allows for host memory, and the private one of libraries above.
 const FLAGS: u64 = FI_RMA_EVENT | FI_RMA_PMEM | FI_MR_SINGLE_USE | UNCACHED | KEPT;
 
+/// Marks the segments that a device has. The driver decides, whatever the attributes say: a program may register memory
+/// of a device by fi_mr_reg, and name a device for memory of the host.
+///
+/// `NOSYS`: the kind's driver is absent, not initialized by the program, or excluded by FI_HMEM. `INVAL`: there is no
+/// such device, or the memory that only the device is to access is not the device's. `OPNOTSUPP`: a buffer without
+/// addresses.
+#[cold]
+fn mark(request: &mut MrRequest<'_>) -> Result {
+    if let Some(buffer) = &request.buffer
+        && request
+            .segments
+            .iter()
+            .any(|segment| segment.span().start as u64 == buffer.offset)
+    {
+        return Err(Error::OPNOTSUPP);
+    }
+    let owner = match request.kind {
+        hmem::Kind::Host => None,
+        kind => {
+            let driver = hmem::driver::of(kind).ok_or(Error::NOSYS)?;
+            let count = driver.devices().map_err(|_| Error::NOSYS)?;
+            let is_there = u32::try_from(request.device).is_ok_and(|device| device < count);
+            if !is_there && request.flags & FI_HMEM_HOST_ALLOC == 0 {
+                return Err(Error::INVAL);
+            }
+            Some(driver)
+        }
+    };
+    for segment in &mut request.segments {
+        let Span { start, len } = segment.span();
+        if len == 0 {
+            continue;
+        }
+        if hmem::driver::owner(start).is_some() {
+            segment.mark();
+        } else if owner.is_some() && request.flags & FI_HMEM_DEVICE_ONLY != 0 {
+            return Err(Error::INVAL);
+        }
+    }
+    Ok(())
+}
+
+fn segment_of(registered: &Registered) -> Segment {
+    Segment {
+        span: registered.span(),
+        is_device: registered.is_device(),
+    }
+}
+
 /// fi_mr(3), base_mr: the base must belong to the same domain and contain the new region, which keeps it open.
 fn part_of<T: Transport>(
     base: Other<'_>,
@@ -136,8 +201,12 @@ impl<T: Transport> MrCalls for Domain<T> {
         self.engine().info.caps.contains(Caps::HMEM)
     }
 
+    fn takes_devices(&self) -> bool {
+        self.engine().takes_devices
+    }
+
     fn takes_buffers(&self) -> bool {
-        T::TAKES_BUFFERS
+        T::TAKES_BUFFERS || self.engine().takes_devices
     }
 
     fn has_keys_in_av(&self) -> bool {
@@ -160,6 +229,9 @@ impl<T: Transport> Drop for Mr<T> {
         let Ok(mut state) = self.engine.lock_to_close() else {
             return;
         };
+        if self.engine.gives_descs {
+            self.engine.descs().remove(self.desc as u32);
+        }
         let State { domain, transport } = &mut *state;
         domain.mrs.close(&self.region);
         transport.region_closed(domain, &self.region);

@@ -20,6 +20,7 @@ use self::attributes::{narrow_rx, narrow_tx, own_caps};
 pub use self::member::{Member, Side};
 use crate::domain::av::Av;
 use crate::domain::ep::Ep;
+use crate::domain::ep::options::permit_cuda;
 use crate::domain::{Engine, State};
 use crate::domain_state::DomainState;
 use crate::ep_state::Role;
@@ -328,8 +329,9 @@ impl<T: Transport> EpCalls for ScalableEp<T> {
             (Opt::SharedMemoryPermitted, OptValue::Bool(on)) => {
                 state.transport.permit_sharing(self.port.id, on)
             }
-            // The same error as for other endpoints.
-            (Opt::CudaApiPermitted, _) if T::HMEM => Err(Error::INVAL),
+            (Opt::CudaApiPermitted, OptValue::Bool(may)) => {
+                permit_cuda::<T>(&self.port.engine, may)
+            }
             _ => Err(Error::NOPROTOOPT),
         }
     }

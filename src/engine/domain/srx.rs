@@ -260,6 +260,9 @@ impl<T: Transport> DataPath for SharedRx<T> {
         if most != 0 && rx.iov.pieces() > most {
             return Err(Error::INVAL);
         }
+        if self.engine.takes_devices {
+            self.engine.mark(&mut rx.iov)?;
+        }
         let mut guard = self.engine.lock()?;
         // Receives that wait for a counter must be posted to an endpoint.
         if rx.flags.contains(OpFlags::TRIGGER) {

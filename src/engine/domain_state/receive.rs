@@ -267,7 +267,7 @@ impl<A: Address> DomainState<A> {
     /// may be received now.
     #[inline(always)]
     pub fn inlet(&mut self, id: usize, fi_addr: u64) -> Option<RxPath<'_>> {
-        if self.reports_origin(id, fi_addr) || !self.may_receive(id) {
+        if self.reports_origin(id, fi_addr) || !self.may_receive(id) || self.eps[id].takes_devices {
             return None;
         }
         let ep = &self.eps[id];
@@ -323,8 +323,13 @@ impl<A: Address> DomainState<A> {
         release: CompFlags,
         source: u64,
     ) {
-        let ep = &self.eps[id];
         let len = message.len as usize;
+        if hmem::faults::any()
+            && let Some(fault) = hmem::faults::take(recv.base, len)
+        {
+            return self.fill_failed(id, recv, message, release, fault.code);
+        }
+        let ep = &self.eps[id];
         match WHOLE {
             true => ep.stats.add_unsettled(Tally::RECV, len),
             false => ep.stats.add(Tally::RECV, len),
@@ -346,6 +351,10 @@ impl<A: Address> DomainState<A> {
     #[cold]
     fn truncated(&mut self, ep: usize, recv: &RecvOp, envelope: &Envelope, source: u64) {
         let len = recv.len;
+        if hmem::faults::any() {
+            // The receive fails anyway.
+            hmem::faults::take(recv.base, len);
+        }
         let source = self.named(&self.eps[ep], source);
         let error = CqErr {
             len,

@@ -180,7 +180,7 @@ impl<A: Address> DomainState<A> {
         self.send_failed_because(op.ep(), op, error, number, Some(why));
     }
 
-    fn send_failed_because(
+    pub(super) fn send_failed_because(
         &mut self,
         id: usize,
         op: &TxOp,

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use crate::auth::Key;
 use base::{Access, Error, IoVec, Piece, Registered, Result, Span};
+use hmem::faults::{self, Fault};
 
 /// Memory that the application registered. Accesses in progress hold it; closing it ends them.
 pub struct Region<C> {
@@ -71,9 +72,27 @@ impl<C> Region<C> {
     pub fn alone(&self) -> Option<Span> {
         let watched = self.counter().is_some() || self.is_single_use() || self.keys.get().is_some();
         match &*self.segments {
-            [only] if !watched && self.access.intersects(Access::REMOTE) => Some(only.span()),
+            [only] if !watched && self.access.intersects(Access::REMOTE) && !only.is_device() => {
+                Some(only.span())
+            }
             _ => None,
         }
+    }
+
+    /// Returns and forgets the failure of a copy to or from the region's memory.
+    #[inline]
+    pub fn take_fault(&self) -> Option<Fault> {
+        match faults::any() {
+            false => None,
+            true => self.find_fault(),
+        }
+    }
+
+    #[cold]
+    fn find_fault(&self) -> Option<Fault> {
+        let segments = self.segments.iter().filter(|segment| segment.is_device());
+        let mut spans = segments.map(Registered::span);
+        spans.find_map(|span| faults::take(span.start, span.len))
     }
 
     /// FI_MR_SINGLE_USE: peers may access it once.

@@ -24,6 +24,9 @@ pub struct MrRequest<'a> {
     pub keys_of: Option<(Other<'a>, u64)>,
     /// The region that this one becomes a part of.
     pub base: Option<Other<'a>>,
+    /// The kind of memory that the application names, and the number of its device.
+    pub kind: hmem::Kind,
+    pub device: i32,
     /// FI_MR_DMABUF: the memory is that of a buffer of another device. The segment has its addresses.
     pub buffer: Option<DeviceBuffer<'a>>,
 }
@@ -40,6 +43,8 @@ pub trait MrCalls: Kind<Head = fid_domain> {
     fn iov_limit(&self) -> usize;
     /// Whether registrations specify the kind of memory (FI_HMEM).
     fn names_devices(&self) -> bool;
+    /// Whether those may be memory of devices.
+    fn takes_devices(&self) -> bool;
     /// Whether registrations may be of buffers of other devices (FI_MR_DMABUF).
     fn takes_buffers(&self) -> bool;
     /// Whether `fi_mr_auth_key` names keys (FI_AV_AUTH_KEY).
@@ -155,6 +160,8 @@ unsafe extern "C" fn regv<T: MrCalls>(
                 auth_key: None,
                 keys_of: None,
                 base: None,
+                kind: hmem::Kind::Host,
+                device: 0,
                 buffer: None,
             };
             open(domain, mr, request)
@@ -191,10 +198,10 @@ unsafe fn read_attr<'a, T: MrCalls>(
     if attr.is_null() {
         return Err(Error::INVAL);
     }
-    let iface = match domain.names_devices() && domain.api_version() >= API_1_9 {
-        // SAFETY: the member exists from API 1.9 on.
-        true => unsafe { (*attr).iface },
-        false => FI_HMEM_SYSTEM,
+    let (iface, device) = match domain.names_devices() && domain.api_version() >= API_1_9 {
+        // SAFETY: the members exist from API 1.9 on; all kinds of devices but reserved ones are numbers of this type.
+        true => unsafe { ((*attr).iface, (*attr).device.cuda) },
+        false => (FI_HMEM_SYSTEM, 0),
     };
     let base = match domain.api_version() >= API_2_0 {
         // SAFETY: the member exists from API 2.0 on.
@@ -202,9 +209,12 @@ unsafe fn read_attr<'a, T: MrCalls>(
         false => core::ptr::null(),
     };
     let is_buffer = flags & FI_MR_DMABUF != 0;
-    if !is_buffer && base.is_null() && hmem::Kind::of_iface(iface.0).is_none() {
-        return Err(Error::NOSYS);
-    }
+    let kind = match hmem::Kind::of_iface(iface.0) {
+        Some(kind) if kind == hmem::Kind::Host || domain.takes_devices() => kind,
+        // The kind is that of the other region, or the adapter's matter.
+        _ if is_buffer || !base.is_null() => hmem::Kind::Host,
+        _ => return Err(Error::NOSYS),
+    };
     // A buffer is no part of another region.
     if is_buffer && (!base.is_null() || !domain.takes_buffers()) {
         return Err(if base.is_null() {
@@ -247,6 +257,8 @@ unsafe fn read_attr<'a, T: MrCalls>(
         Ok(MrRequest {
             segments,
             buffer,
+            kind,
+            device,
             access: Access::from_bits_retain((*attr).access),
             offset: (*attr).offset,
             requested_key: (*attr).requested_key,

@@ -89,7 +89,6 @@ impl Connector for Connections {
     const CQ_SIZE: usize = 1024;
     const ALL_SHM: bool = true;
     const FIRST_PAUSE: Duration = Duration::from_millis(1);
-    const HMEM: bool = true;
 
     fn limits(site: &Site) -> Limits {
         Limits {

@@ -4,6 +4,7 @@
 use super::SOURCE;
 use super::net::Connections;
 use super::params::Params;
+use crate::device;
 use abi::*;
 use base::flags::flags;
 use base::info::{
@@ -67,8 +68,10 @@ const IFACE: &str = "FI_TCP_IFACE";
 fn kinds(params: &Params, query: &Query) -> [Prototype; 3] {
     let mut kinds = [msg(params), msg_shared(params), rdm(params)];
     let asked = Asked::of(query);
+    let device = device::capability(query);
     for (kind, more) in kinds.iter_mut().zip([MORE_MSG, MORE_SHARED, MORE_RDM]) {
-        asked.add_to(&mut kind.info, more);
+        asked.add_to(&mut kind.info, more | device);
+        device::add_mode(&mut kind.info, query);
         asked.add_orders(&mut kind.info, AFTER_READS);
         asked.add_data_order(&mut kind.info);
         offer_contexts(&mut kind.info, query, MAX_CONTEXTS);

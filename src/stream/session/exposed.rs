@@ -18,7 +18,7 @@ use base::{Access, Caps, Error, Span};
 use engine::auth::Key;
 use engine::domain_state::DomainState;
 use engine::mr::Target;
-use engine::transport::Address;
+use engine::transport::{Address, MrRegion};
 use sys::memory;
 
 pub use atomic::{AtomicIn, access_of, payload_of, room_for};
@@ -171,6 +171,27 @@ impl Durable {
             cx.link.shutdown();
         }
         result.is_ok()
+    }
+}
+
+/// Whether a device has failed to take or give the bytes of an access to these regions. If so, shuts the link down, so
+/// that the peer's operation fails.
+#[inline]
+pub fn device_failed<A: Address>(cx: &Cx<'_, A>, peer: &Peer<A>, regions: &Regions) -> bool {
+    let fault = |region: &Arc<_>| MrRegion::take_fault(region);
+    match regions.iter().flatten().find_map(fault) {
+        None => false,
+        Some(fault) => {
+            log_warn!(
+                cx.common.source,
+                Subsys::EpData,
+                "{}: connection ended: {}",
+                peer.addr,
+                hmem::driver::words(fault)
+            );
+            cx.link.shutdown();
+            true
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 use core::fmt;
 
 use crate::proto::{Frame, Message, WireError};
-use crate::session::exposed::count_regions;
+use crate::session::exposed::{count_regions, device_failed};
 use crate::session::groups::{data_of, end_of};
 use crate::session::receive_state::{At, Sink};
 use crate::session::{Cx, Session};
@@ -387,13 +387,16 @@ impl<A: Address> Session<A> {
                 {
                     return;
                 }
+                if device_failed(cx, &self.peer, &regions) {
+                    return;
+                }
                 count_regions(cx.domain, &regions, &lens);
                 let len = lens.iter().sum();
                 cx.domain.written(ep, CompFlags::RMA, len, data, &sender);
             }
             Sink::Read(read) => {
                 self.tx.reads.end();
-                cx.domain.complete_tx(&read.op);
+                cx.domain.complete_into(&read.op, &read.iov);
             }
             Sink::Coll(part) => return part.arrived(cx, &self.peer),
             Sink::Gathered(gathered) => {

@@ -348,7 +348,7 @@ impl SendState {
             return false;
         };
         iov.fill(payload);
-        cx.domain.complete_tx(&op);
+        cx.domain.complete_into(&op, &iov);
         true
     }
 }
@@ -495,7 +495,7 @@ fn may_offer<A>(cx: &mut Cx<'_, A>, frame: &Frame, op: &TxOp, stays: bool) -> bo
         .memory_mut()
         .filter(|shm| shm.process().fetches(op.len));
     matches!(frame, Frame::Message(_))
-        && !op.flags.contains(OpFlags::INJECT)
+        && !op.flags.intersects(flags!(OpFlags: INJECT | DEVICE))
         && (cx.common.limits.keeps_offers || !matched)
         && shm.is_some_and(|shm| matched || stays || !shm.prefers_ring(op.len))
 }

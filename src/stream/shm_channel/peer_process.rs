@@ -223,6 +223,14 @@ impl Way {
                 process.write(&list, there)
             }
             Way::Read(process) => {
+                let by_stage = here.fill_by(max, |stage| {
+                    let mut list = ScatterList::new();
+                    list.push(stage);
+                    process.read(&list, there)
+                });
+                if let Some(result) = by_stage {
+                    return result;
+                }
                 let mut list = ScatterList::new();
                 here.scatter_to(&mut list, max);
                 process.read(&list, there)

@@ -66,7 +66,11 @@ impl ShmChannel {
         list.push(header);
         payload.append_to(&mut list, usize::MAX);
         // The read side detects the fault; queued operations fail with the connection.
-        self.write_list(&list).unwrap_or_else(|_| {
+        let written = match list.check() {
+            Ok(()) => self.write_list(&list).ok(),
+            Err(_) => None,
+        };
+        written.unwrap_or_else(|| {
             self.broken = true;
             0
         })

@@ -43,6 +43,7 @@ impl DatagramSocket {
     /// Sends the pieces of `list` as one datagram. Returns false if the socket has no room for it now.
     #[inline]
     pub fn send(&self, list: &GatherList<'_>, to: &SocketAddr) -> io::Result<bool> {
+        list.check()?;
         match list.pieces() {
             // A single piece costs the kernel less than a message of several pieces.
             [piece] => self.send_plain(piece, to),

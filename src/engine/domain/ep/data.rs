@@ -3,6 +3,7 @@
 
 use core::sync::atomic::Ordering;
 
+use super::device::Prepared;
 use super::limits::{ATOMIC, Limits};
 use super::{Ep, LEVELS, current};
 use crate::atomic::element_size;
@@ -48,6 +49,9 @@ impl<T: Transport> Ep<T> {
     ) -> Result {
         if self.shared.limits.any.load(Ordering::Relaxed) {
             tx.flags |= self.limit(tx)?;
+            if self.shared.limits.takes_devices {
+                return self.transmit_from_device(tx, check);
+            }
             if self.shared.limits.goes_around() || tx.flags.contains(OpFlags::TRIGGER) {
                 return self.post_from(tx, check);
             }
@@ -63,6 +67,35 @@ impl<T: Transport> Ep<T> {
         result
     }
 
+    /// Posts an operation whose memory may be that of a device.
+    #[cold]
+    fn transmit_from_device(
+        &self,
+        tx: &mut Tx<'_>,
+        check: impl FnOnce(&State<T>) -> Result,
+    ) -> Result {
+        let flags = tx.flags;
+        let prepared = self.prepare(tx)?;
+        if matches!(prepared, Prepared::Failed) {
+            return Ok(());
+        }
+        let result = match self.shared.limits.goes_around() || flags.contains(OpFlags::TRIGGER) {
+            true => self.post_from(tx, check),
+            false => {
+                let mut guard = self.shared.engine.lock_data()?;
+                let state = &mut *guard;
+                check(state)?;
+                let (id, transport) = (self.shared.id, &mut state.transport);
+                let result = transport.transmit(&mut state.domain, id, tx);
+                state.posted();
+                result
+            }
+        };
+        tx.flags = flags;
+        drop(prepared);
+        result
+    }
+
     #[inline(always)]
     pub(super) fn try_receive(
         &self,
@@ -71,6 +104,9 @@ impl<T: Transport> Ep<T> {
     ) -> Result {
         if rx.iov.pieces() > self.shared.limits.receive_iovs {
             return Err(Error::INVAL);
+        }
+        if self.shared.limits.takes_devices {
+            self.prepare_receive(&mut rx)?;
         }
         if rx.flags.intersects(OpFlags::PEEK | OpFlags::TRIGGER) {
             return self.receive_special(rx, check);
@@ -334,6 +370,7 @@ impl<T: Transport> Ep<T> {
         atomic: &mut Atomic<'_>,
         check: impl FnOnce(&State<T>) -> Result,
     ) -> Result {
+        let mut prepared = Prepared::AsItIs;
         if self.shared.limits.any.load(Ordering::Relaxed) {
             let iovs = [&atomic.operands, &atomic.compare, &atomic.result];
             let own = iovs.map(IoVec::pieces).into_iter().max().unwrap_or(0);
@@ -344,6 +381,12 @@ impl<T: Transport> Ep<T> {
                 _ => What::Atomic,
             };
             atomic.flags |= self.order(what)?;
+            if limits.takes_devices {
+                prepared = self.prepare_atomic(atomic)?;
+                if matches!(prepared, Prepared::Failed) {
+                    return Ok(());
+                }
+            }
         }
         let engine = &*self.shared.engine;
         let mut guard = engine.lock_data()?;
@@ -361,6 +404,8 @@ impl<T: Transport> Ep<T> {
         };
         state.run_triggers();
         state.posted();
+        drop(guard);
+        drop(prepared);
         result
     }
 }

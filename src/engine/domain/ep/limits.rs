@@ -36,6 +36,8 @@ pub(super) struct Limits {
     pub(super) strict: bool,
     /// Destinations may name receive contexts.
     names_contexts: AtomicBool,
+    /// Memory may be that of devices.
+    pub(super) takes_devices: bool,
     /// Other operations may wait for those of this endpoint.
     watched: AtomicBool,
     /// At least one limit has to be checked. Otherwise the limits of the provider suffice.
@@ -53,7 +55,12 @@ impl Limits {
         self.names_contexts.load(Ordering::Relaxed) || self.watched.load(Ordering::Relaxed)
     }
 
-    pub(super) fn new(info: &Info, atomic: usize, names_contexts: bool) -> Limits {
+    pub(super) fn new(
+        info: &Info,
+        atomic: usize,
+        names_contexts: bool,
+        takes_devices: bool,
+    ) -> Limits {
         let all = |most: usize| [most, most, most, most.min(atomic)].map(AtomicUsize::new);
         let kept = |any| match info.tx.msg_order.intersects(any) {
             true => OpFlags::AFTER_READS,
@@ -61,7 +68,7 @@ impl Limits {
         };
         let (messages, changes) = (kept(MsgOrder::SAR), kept(MsgOrder::WRITES_AFTER_READS));
         let strict = info.tx.comp_order == CompOrder::STRICT;
-        let of_one = strict || names_contexts;
+        let of_one = strict || names_contexts || takes_devices;
         let limit = |agreed: usize| if agreed == 0 { IOV_LIMIT } else { agreed };
         let (iovs, target_iovs) = (limit(info.tx.iov_limit), limit(info.tx.rma_iov_limit));
         let few = iovs < IOV_LIMIT || target_iovs < IOV_LIMIT;
@@ -75,6 +82,7 @@ impl Limits {
             changes,
             strict,
             names_contexts: AtomicBool::new(names_contexts),
+            takes_devices,
             watched: AtomicBool::new(false),
             any: AtomicBool::new(of_one || few || messages != changes),
             of_one: AtomicBool::new(of_one),

@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 
 use super::Ep;
 use super::limits::Limits;
-use crate::domain::State;
+use crate::domain::{Engine, State};
 use crate::ep_state::EpState;
 use crate::transport::Transport;
 use abi::*;
@@ -79,8 +79,9 @@ impl<T: Transport> EpCalls for Ep<T> {
             (Opt::SharedMemoryPermitted, OptValue::Bool(on)) if self.shared.member.is_none() => {
                 state.transport.permit_sharing(id, on)?;
             }
-            // fi_endpoint(3): this provider has no CUDA support.
-            (Opt::CudaApiPermitted, _) if T::HMEM => return Err(Error::INVAL),
+            (Opt::CudaApiPermitted, OptValue::Bool(may)) => {
+                return permit_cuda::<T>(&self.shared.engine, may);
+            }
             (Opt::MoreFollows, OptValue::Bool(on)) => state.domain.eps[id].more_follows = on,
             (Opt::PeerNumber, OptValue::Size(number)) => {
                 state.domain.eps[id].peer_number = number as u64;
@@ -167,5 +168,16 @@ impl<T: Transport> EpCalls for Ep<T> {
         let info = &self.shared.info;
         let room = transport.tx_room(self.port(), info.tx.inject_size, EpState::caps_of(info));
         Ok(queue.min(room))
+    }
+}
+
+/// fi_endpoint(3), FI_OPT_CUDA_API_PERMITTED: copies of device memory need the driver.
+pub fn permit_cuda<T: Transport>(engine: &Engine<T>, may: bool) -> Result {
+    match engine.takes_devices && hmem::driver::of(hmem::Kind::Cuda).is_some() {
+        true if may => Ok(()),
+        true => Err(Error::OPNOTSUPP),
+        // There is no device.
+        false if engine.takes_devices || T::KNOWS_CUDA => Err(Error::INVAL),
+        false => Err(Error::NOPROTOOPT),
     }
 }

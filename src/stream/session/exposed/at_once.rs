@@ -4,6 +4,8 @@
 
 use super::Exposed;
 use super::atomic::{access_of, payload_of};
+use std::sync::Arc;
+
 use crate::proto::{AtomicOp, Frame, ReadResponse, RmaSeg, Write};
 use crate::session::Cx;
 use crate::session::outbox::{FEW, Outbox};
@@ -13,8 +15,14 @@ use base::flags::flags;
 use base::{Access, Caps, CompFlags, IoVec, Piece};
 use engine::atomic::{apply, element_size};
 use engine::domain_state::DomainState;
-use engine::transport::Address;
+use engine::transport::{Address, MrRegion};
 use object::ops::atomic::Family;
+
+/// Whether the general path has nothing more to do for an access.
+#[inline(always)]
+fn is_plain((region, piece): &(&Arc<MrRegion>, Piece)) -> bool {
+    !region.is_single_use() && !piece.is_device()
+}
 
 impl Exposed {
     /// Handles a write of the peer to local memory.
@@ -53,7 +61,7 @@ impl Exposed {
         let found = domain
             .mrs
             .lookup_with(key, seg.key, seg.addr, seg.len, access);
-        let Some((region, piece)) = found.ok().filter(|(region, _)| !region.is_single_use()) else {
+        let Some((region, piece)) = found.ok().filter(is_plain) else {
             return false;
         };
         fill(&piece);
@@ -82,7 +90,7 @@ impl Exposed {
         }
         let (key, mrs) = (self.key.as_ref(), &cx.domain.mrs);
         let found = mrs.lookup_with(key, seg.key, seg.addr, seg.len, Access::REMOTE_READ);
-        let Some((_, piece)) = found.ok().filter(|(region, _)| !region.is_single_use()) else {
+        let Some((_, piece)) = found.ok().filter(is_plain) else {
             return false;
         };
         let answer = Frame::ReadResponse(ReadResponse { payload: seg.len });
@@ -121,7 +129,7 @@ impl Exposed {
             cx.domain
                 .mrs
                 .lookup_with(self.key.as_ref(), seg.key, seg.addr, seg.len, access);
-        let Some((region, piece)) = found.ok().filter(|(region, _)| !region.is_single_use()) else {
+        let Some((region, piece)) = found.ok().filter(is_plain) else {
             return false;
         };
         let (len, mut target) = (seg.len as usize, IoVec::from(piece));

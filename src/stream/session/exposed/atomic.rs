@@ -2,7 +2,7 @@
 //! Atomic operations of the peer on local memory: fi_atomic(3). They use extension frames: docs/wire/tcp.md,
 //! "Extensions".
 
-use super::{Durable, Exposed, Refusal, count_regions};
+use super::{Durable, Exposed, Refusal, count_regions, device_failed};
 use crate::proto::{self, AtomicOp, Frame, MAX_SEGS, ReadResponse, Refused, RmaSeg};
 use crate::session::Cx;
 use crate::session::outbox::{FEW, Outbox};
@@ -140,6 +140,9 @@ impl AtomicIn {
         } = *self;
         let (operands, compare) = payload.split_at_mut(len);
         apply_to(&mut self.target, datatype, op, operands, compare);
+        if device_failed(cx, peer, &self.regions) {
+            return;
+        }
         if let Some(durable) = &self.durable
             && !durable.commit(cx, peer)
         {

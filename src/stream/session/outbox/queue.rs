@@ -201,6 +201,9 @@ impl FrameQueue {
             return None;
         };
         let len = frame.whole()?;
+        if frame.payload.is_device() {
+            return None;
+        }
         let header = &frame.header[..frame.header_len.into()];
         Some((header, &frame.payload, len))
     }

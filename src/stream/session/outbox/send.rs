@@ -112,6 +112,9 @@ impl Outbox {
         if !cx.link.gathers() && self.frames.is_empty() {
             return self.write_now(cx, frame, payload, op);
         }
+        if is_of_device(op.as_ref()) {
+            return self.queue_from_device(cx, frame, payload, op);
+        }
         let head = self.head(frame);
         let len = payload.remaining();
         let inject = op.is_some_and(|op| op.flags.contains(OpFlags::INJECT));
@@ -185,6 +188,9 @@ impl Outbox {
         payload: IoVec,
         op: Option<TxOp>,
     ) {
+        if is_of_device(op.as_ref()) {
+            return self.queue_from_device(cx, frame, payload, op);
+        }
         let head = self.head(frame);
         let total = head.len + payload.remaining();
         let most = TOGETHER.min(cx.common.scratch.len());
@@ -209,6 +215,23 @@ impl Outbox {
             }
         };
         self.queue_rest(cx, frame, &head, payload, op, written);
+    }
+
+    /// Queues a frame whose payload a device has. Its bytes get to the stage as the link takes them.
+    #[cold]
+    fn queue_from_device<A: Address>(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        frame: &Frame,
+        payload: IoVec,
+        op: Option<TxOp>,
+    ) {
+        let head = self.head(frame);
+        let after = self.after(cx, frame, op);
+        self.frames.push(&head.bytes, (head.len, 0), payload, after);
+        if !self.blocked {
+            self.flush(cx);
+        }
     }
 
     /// Queues the rest of a frame that the kernel took in part.
@@ -305,6 +328,17 @@ impl Outbox {
     ) {
         let answer = Frame::ReadResponse(ReadResponse { payload: len });
         let mut target = match target.into_one() {
+            Ok(iov) if self.copies_answer(len) && iov.is_device() => {
+                let mut bytes = Vec::new();
+                iov.copy_out(&mut bytes);
+                match iov.take_fault() {
+                    None => self.send_copied(cx, &answer, &bytes, false, true),
+                    // The read side ends the connection.
+                    Some(_) => return cx.link.shutdown(),
+                }
+                cx.domain.read_by_peer(self.ep(), len);
+                return;
+            }
             Ok(iov) if self.copies_answer(len) => {
                 self.send(cx, &answer, iov, None);
                 cx.domain.read_by_peer(self.ep(), len);
@@ -371,4 +405,10 @@ impl Outbox {
         self.pace.gather();
         self.mark_dirty(cx);
     }
+}
+
+/// Whether a device has memory of the operation.
+#[inline(always)]
+fn is_of_device(op: Option<&TxOp>) -> bool {
+    op.is_some_and(|op| op.flags.contains(OpFlags::DEVICE))
 }

@@ -129,6 +129,7 @@ impl Told {
         // A multi-receive buffer is filled in message order, also by messages that were there before the buffer.
         if len >= MIN_SHARED
             && recv.multi.is_none()
+            && !recv.iov.is_device()
             && idle
             && let Some(job) = shm.begin_share(len)
         {

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Operations on memory of devices, at endpoints with FI_HMEM: fi_mr(3). Each piece that a device has is marked before
+//! the transport sees it. Short messages and writes are copied to the host at once, so that a device that fails ends
+//! the operation and not the connection.
+
+use core::num::NonZero;
+
+use super::Ep;
+use crate::domain::Engine;
+use crate::domain_state::TxOp;
+use crate::transport::Transport;
+use base::iovec::Block;
+use base::{Error, IoVec, OpFlags, Result, Span};
+use object::ops::atomic::{Atomic, Family};
+use object::ops::transfer::{Rx, Tx, What};
+
+impl<T: Transport> Engine<T> {
+    /// Marks the pieces that a device has. `INVAL`: the memory is not in the region of its descriptor.
+    #[cold]
+    pub(in crate::domain) fn mark(&self, iov: &mut IoVec) -> Result {
+        let desc = match self.gives_descs {
+            true => iov.desc().number(),
+            false => None,
+        };
+        match desc {
+            Some(desc) => self.mark_by(iov, desc),
+            None => {
+                iov.mark(|span| hmem::driver::owner(span.start).is_some());
+                Ok(())
+            }
+        }
+    }
+
+    fn mark_by(&self, iov: &mut IoVec, desc: NonZero<u32>) -> Result {
+        let descs = self.descs();
+        let find = |span: Span| descs.find(desc, span);
+        if iov.spans().any(|span| span.len > 0 && find(span).is_none()) {
+            return Err(Error::INVAL);
+        }
+        iov.mark(|span| find(span).is_some_and(|segment| segment.is_device));
+        Ok(())
+    }
+}
+
+impl<T: Transport> Ep<T> {
+    /// Marks the memory of an operation. If it is short, or the program may use its memory at once, it sends a copy.
+    #[cold]
+    pub(super) fn prepare(&self, tx: &mut Tx<'_>) -> Result<Prepared> {
+        self.shared.engine.mark(&mut tx.iov)?;
+        if !tx.iov.is_device() {
+            return Ok(Prepared::AsItIs);
+        }
+        let sends = matches!(tx.what, What::Msg | What::Tagged | What::Write);
+        let len = tx.iov.remaining();
+        let most = match tx.flags.contains(OpFlags::INJECT) {
+            true if sends && len > Block::LARGE => return Err(Error::MSGSIZE),
+            true => Block::LARGE,
+            false => SHORT,
+        };
+        if !sends || len > most {
+            tx.flags |= OpFlags::DEVICE;
+            return Ok(Prepared::AsItIs);
+        }
+        Ok(match copy(&tx.iov) {
+            Ok((block, copied)) => {
+                tx.iov = copied;
+                tx.flags |= OpFlags::INJECT;
+                Prepared::Copied(block)
+            }
+            Err(code) => {
+                let mut guard = self.shared.engine.lock_data()?;
+                let state = &mut *guard;
+                let op = TxOp::of(self.shared.id, tx, len);
+                state.domain.refuse_copy(&op, code);
+                state.posted();
+                Prepared::Failed
+            }
+        })
+    }
+
+    #[cold]
+    pub(super) fn prepare_receive(&self, rx: &mut Rx) -> Result {
+        self.shared.engine.mark(&mut rx.iov)
+    }
+
+    /// Marks the memory of an atomic operation. Operands and values to compare are copied.
+    #[cold]
+    pub(super) fn prepare_atomic(&self, atomic: &mut Atomic<'_>) -> Result<Prepared> {
+        let engine = &self.shared.engine;
+        engine.mark(&mut atomic.result)?;
+        engine.mark(&mut atomic.operands)?;
+        engine.mark(&mut atomic.compare)?;
+        let copied = copy_if_device(&mut atomic.operands)
+            .and_then(|operands| Ok((operands, copy_if_device(&mut atomic.compare)?)));
+        match copied {
+            Ok((operands, compare)) => {
+                if operands.is_some() && atomic.family == Family::Base {
+                    atomic.flags |= OpFlags::INJECT;
+                }
+                Ok(Prepared::OperandsCopied(operands, compare))
+            }
+            Err(code) => {
+                let mut guard = engine.lock_data()?;
+                let state = &mut *guard;
+                let op = TxOp::of_atomic(self.shared.id, atomic);
+                state.domain.refuse_copy(&op, code);
+                state.posted();
+                Ok(Prepared::Failed)
+            }
+        }
+    }
+}
+
+/// Replaces memory of a device by a copy, if it is that. On failure returns the driver's number.
+fn copy_if_device(iov: &mut IoVec) -> core::result::Result<Option<Block>, i32> {
+    if !iov.is_device() {
+        return Ok(None);
+    }
+    let (block, copied) = copy(iov)?;
+    *iov = copied;
+    Ok(Some(block))
+}
+
+/// Messages and writes of device memory up to this size are copied when they are posted.
+const SHORT: usize = 4096;
+
+/// Copies short memory of a device to the host. On failure returns the driver's number.
+fn copy(iov: &IoVec) -> core::result::Result<(Block, IoVec), i32> {
+    let (block, room) = Block::with_room(iov.remaining());
+    room.copy_from(iov);
+    match iov.take_fault() {
+        None => Ok((block, room.as_source())),
+        Some(code) => Err(code),
+    }
+}
+
+/// An operation whose memory was looked at.
+#[allow(dead_code)] // Blocks are only kept.
+pub(super) enum Prepared {
+    AsItIs,
+    /// It sends a copy of its memory, which must stay until the transport has copied it.
+    Copied(Block),
+    /// The same for operands and values to compare, those that a device has.
+    OperandsCopied(Option<Block>, Option<Block>),
+    /// The device did not give the bytes, which the completion reports.
+    Failed,
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Drivers of devices, as the rest of the library sees them.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use crate::address;
+use crate::cuda::Cuda;
+use crate::faults::{self, Fault};
+use crate::kind::Kind;
+
+/// The driver of one kind of devices. Threads may call it at the same time.
+pub trait Driver: Sync {
+    fn kind(&self) -> Kind;
+    /// The number of devices that the program may use.
+    fn devices(&self) -> Result<u32, Fault>;
+    /// Whether an address is in memory of a device that the processor cannot access. No address is while the program
+    /// has not initialized the driver.
+    fn owns(&self, address: usize) -> bool;
+    /// Copies bytes; one of the two addresses, `device`, is in memory of a device. Returns when the bytes have arrived.
+    ///
+    /// # Safety
+    /// The memory of the host's side is readable, or writable, and not used otherwise.
+    unsafe fn copy(&self, device: usize, from: usize, to: usize, len: usize) -> Result<(), Fault>;
+    /// The driver's name of a failure.
+    fn name_of(&self, fault: Fault) -> Option<String>;
+    /// Gives back what copies have taken from the driver.
+    fn release(&self);
+}
+
+/// Kinds that may be used, a bit for each: FI_HMEM.
+static ALLOWED: AtomicU32 = AtomicU32::new(0);
+
+/// Lets the library look for devices of the kinds of FI_HMEM. Before this call all memory is the host's.
+pub fn allow(wanted: impl Fn(&str) -> bool) {
+    let bits = Kind::ALL
+        .into_iter()
+        .filter(|kind| wanted(kind.name()))
+        .fold(0, |bits, kind| bits | 1 << kind as u32);
+    ALLOWED.store(bits, Ordering::Relaxed);
+}
+
+/// Returns the driver of a kind; `None` if there is none, or FI_HMEM excludes it. Its library is opened at the first
+/// call.
+pub fn of(kind: Kind) -> Option<&'static dyn Driver> {
+    if ALLOWED.load(Ordering::Relaxed) & 1 << kind as u32 == 0 {
+        return None;
+    }
+    match kind {
+        Kind::Cuda => {
+            let driver = Cuda::driver().ok().filter(|cuda| cuda.can_copy());
+            driver.map(|cuda| cuda as &dyn Driver)
+        }
+        // No copies from Neuron, none at all with SynapseAI, are known; the others are not written yet.
+        Kind::Host | Kind::Rocr | Kind::Ze | Kind::Neuron | Kind::SynapseAi => None,
+    }
+}
+
+/// The drivers of this process.
+pub fn all() -> impl Iterator<Item = &'static dyn Driver> {
+    Kind::ALL.into_iter().filter_map(of)
+}
+
+/// Returns the driver of the device that has this address, if a device has it.
+#[cold]
+pub fn owner(address: usize) -> Option<&'static dyn Driver> {
+    all().find(|driver| driver.owns(address))
+}
+
+/// Copies bytes between device memory and memory of the host: `device`, a marked address, is one of the two. If that
+/// fails, `faults` has it.
+///
+/// # Safety
+/// The conditions of `Driver::copy`.
+#[cold]
+pub(super) unsafe fn copy(
+    device: *const u8,
+    from: *const u8,
+    to: *mut u8,
+    len: usize,
+) -> Result<(), Fault> {
+    if len == 0 {
+        return Ok(());
+    }
+    let at = address::plain(device);
+    // Freed memory belongs to nobody.
+    let driver = owner(at).ok_or(Fault { code: 0 });
+    let (from, to) = (address::plain(from), address::plain(to));
+    // SAFETY: the caller's promise.
+    let copied = driver.and_then(|driver| unsafe { driver.copy(at, from, to, len) });
+    copied.inspect_err(|&fault| faults::note(at, len, fault))
+}
+
+/// Describes a failure for fi_cq_strerror.
+pub fn words(fault: Fault) -> String {
+    let name = all().find_map(|driver| driver.name_of(fault));
+    match (name, fault.code) {
+        (Some(name), code) => format!("a copy to or from device memory failed: {name} ({code})"),
+        (None, 0) => "no device has the memory any more".to_owned(),
+        (None, code) => {
+            format!("a copy to or from device memory failed: error {code} of its driver")
+        }
+    }
+}

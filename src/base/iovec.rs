@@ -49,6 +49,8 @@ pub struct IoVec {
     desc: Desc,
     /// The memory was only lent for reading, so it has no room for bytes.
     is_source: bool,
+    /// A device has a piece.
+    is_device: bool,
 }
 
 const _: () = assert!(size_of::<IoVec>() == size_of::<[Piece; IOV_LIMIT]>() + 16);
@@ -63,7 +65,9 @@ impl From<Piece> for IoVec {
     #[inline]
     fn from(piece: Piece) -> IoVec {
         let mut iov = IoVec::empty();
+        let is_device = piece.is_device();
         iov.set(piece, Desc::NONE);
+        iov.is_device = is_device;
         iov
     }
 }
@@ -77,6 +81,7 @@ impl IoVec {
             done: 0,
             desc: Desc::NONE,
             is_source: false,
+            is_device: false,
         }
     }
 
@@ -119,6 +124,7 @@ impl IoVec {
         };
         first.set(piece, self.desc);
         first.is_source = self.is_source;
+        first.is_device = self.is_device;
         self.advance(len);
         Some(first)
     }
@@ -143,7 +149,7 @@ impl IoVec {
         unsafe { ptr::read(self) }
     }
 
-    /// Replaces the pieces by this one, with no byte moved.
+    /// Replaces the pieces by this one of host memory, with no byte moved.
     #[inline(always)]
     pub fn set(&mut self, piece: Piece, desc: Desc) {
         self.pieces[0] = piece;
@@ -152,6 +158,7 @@ impl IoVec {
         self.done = 0;
         self.desc = desc;
         self.is_source = false;
+        self.is_device = false;
     }
 
     /// Makes a list of `count` pieces, without a descriptor. Returns `None` if there are more than
@@ -185,6 +192,7 @@ impl IoVec {
         if usize::from(self.count) == IOV_LIMIT {
             return false;
         }
+        self.is_device |= piece.is_device();
         self.pieces[usize::from(self.count)] = piece;
         self.count += 1;
         true
@@ -204,6 +212,7 @@ impl IoVec {
         self.count += more.count;
         self.desc = self.desc.and(more.desc);
         self.is_source |= more.is_source;
+        self.is_device |= more.is_device;
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 //! Trusted with: reading and writing the pieces, for which the callers of the constructors gave their promise.
 
 use super::{IoVec, Piece};
-use sync::copy::Ways;
+use sync::copy::{self, Ways};
 
 /// Memory that is copied whole.
 pub trait CopySource {
@@ -77,9 +77,9 @@ impl IoVec {
     #[inline(always)]
     pub unsafe fn fill_raw(&self, from: *const u8, len: usize) {
         let first = &self.pieces[0];
-        if self.end_of_room() == 1 && len <= first.len {
+        if self.end_of_room() == 1 && !self.is_device && len <= first.len {
             // SAFETY: as in `copy_in`; the caller promises `from`.
-            return unsafe { hmem::copy_to_from_shared(from, first.base, len) };
+            return unsafe { copy::copy_from_shared(from, first.base, len) };
         }
         // SAFETY: promised by the caller.
         unsafe { self.fill_each(from, len) };

@@ -17,8 +17,7 @@ impl IoVec {
     /// Whether a device has a piece of the memory.
     #[inline]
     pub fn is_device(&self) -> bool {
-        let pieces = &self.pieces[..usize::from(self.count)];
-        pieces.iter().any(|piece| piece.is_device())
+        self.is_device
     }
 
     /// Records which pieces a device has.
@@ -26,12 +25,16 @@ impl IoVec {
         for piece in &mut self.pieces[..usize::from(self.count)] {
             if piece.len > 0 && is_device(piece.span()) {
                 piece.mark();
+                self.is_device = true;
             }
         }
     }
 
     /// Whether a device has the next byte.
     fn is_device_next(&self) -> bool {
+        if !self.is_device {
+            return false;
+        }
         let mut pieces = self.pieces[usize::from(self.at)..usize::from(self.count)].iter();
         let skipped = pieces.next().filter(|piece| piece.len > self.done);
         let next = skipped.or_else(|| pieces.find(|piece| piece.len > 0));

@@ -260,6 +260,7 @@ impl Transport for Rxd {
     const SOURCE: &'static Source = &SOURCE;
     const CQ_SIZE: usize = 1024;
     const CQ_DATA_SIZE: usize = size_of::<u64>();
+    const HMEM: bool = true;
 
     fn prov_name(fabric: &LowerFabric) -> &'static CStr {
         fabric.prov_name

@@ -4,6 +4,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::device;
 use std::ffi::{CStr, CString};
 
 use super::SOURCE;
@@ -187,7 +188,8 @@ fn over(core: &Info, query: &Query) -> Prototype {
         nic: core.nic.clone(),
         ..Info::default()
     };
-    Asked::of(query).add_to(&mut info, ON_DEMAND);
+    Asked::of(query).add_to(&mut info, ON_DEMAND | device::capability(query));
+    device::add_mode(&mut info, query);
     let (tx_size, rx_size) = (info.tx.size, info.rx.size);
     Prototype {
         info,

@@ -4,6 +4,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::device;
 use std::ffi::{CStr, CString};
 
 use super::SOURCE;
@@ -255,7 +256,8 @@ fn over(core: &Info, query: &Query, params: &Params) -> Prototype {
     }
     offer_contexts(&mut info, query, MAX_CONTEXTS);
     let asked = Asked::of(query);
-    asked.add_to(&mut info, ON_DEMAND);
+    asked.add_to(&mut info, ON_DEMAND | core.caps & Caps::HMEM);
+    device::add_mode(&mut info, query);
     if core.caps.contains(Caps::RMA_EVENT) {
         asked.add_to(&mut info, Caps::RMA_EVENT);
     }

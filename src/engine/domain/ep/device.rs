@@ -12,7 +12,7 @@ use crate::transport::Transport;
 use base::iovec::Block;
 use base::{Error, IoVec, OpFlags, Result, Span};
 use object::ops::atomic::{Atomic, Family};
-use object::ops::transfer::{Rx, Tx, What};
+use object::ops::transfer::{DataPath, Rx, Tx, What};
 
 impl<T: Transport> Engine<T> {
     /// Marks the pieces that a device has. `INVAL`: the memory is not in the region of its descriptor.
@@ -55,7 +55,7 @@ impl<T: Transport> Ep<T> {
         let most = match tx.flags.contains(OpFlags::INJECT) {
             true if sends && len > Block::LARGE => return Err(Error::MSGSIZE),
             true => Block::LARGE,
-            false => SHORT,
+            false => SHORT.max(self.inject_size(tx.what)).min(Block::LARGE),
         };
         if !sends || len > most {
             tx.flags |= OpFlags::DEVICE;

@@ -213,7 +213,7 @@ impl<A: Address> Session<A> {
         if got == read.total
             && let Some(read) = self.tx.reads.remove(number)
         {
-            cx.domain.complete_tx(&read.op);
+            cx.domain.complete_into(&read.op, &read.iov);
         }
         Step::Taken
     }

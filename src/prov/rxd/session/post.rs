@@ -4,6 +4,7 @@
 use super::out::{Body, End, Out};
 use super::{Cx, Session, Wire};
 use crate::rxd::proto::{Iovs, Kind, Op, RmaIov};
+use base::flags::flags;
 use base::{Error, OpFlags, Result};
 use engine::domain_state::TxOp;
 use engine::transport::Address;
@@ -32,10 +33,15 @@ impl<A: Address> Session<A> {
                 (transaction, Body::nothing(), End::Nothing)
             }
             _ => {
-                let body = match tx.flags.contains(OpFlags::INJECT) {
+                let copied = flags!(OpFlags: INJECT | DEVICE);
+                let body = match tx.flags.intersects(copied) {
                     true => Body::copied(&[&tx.iov]),
                     false => Body::Memory(tx.iov.take()),
                 };
+                if let Some(code) = tx.iov.take_fault() {
+                    cx.domain.refuse_copy(&op, code);
+                    return Ok(());
+                }
                 (0, body, End::Complete(op))
             }
         };

@@ -87,6 +87,10 @@ impl LowerDomain {
         let counts = (info.caps | info.rx.caps) & Caps::RMA_EVENT;
         entry.caps |= counts;
         entry.rx.caps |= counts;
+        let device = info.caps & Caps::HMEM;
+        for caps in [&mut entry.caps, &mut entry.tx.caps, &mut entry.rx.caps] {
+            *caps |= device;
+        }
         // A provider above, of this library, names memory by its addresses.
         if is_ours && info.domain.mr_mode.contains(MrMode::VIRT_ADDR) {
             entry.domain.mr_mode |= MrMode::VIRT_ADDR;

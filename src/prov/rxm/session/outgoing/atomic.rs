@@ -61,6 +61,8 @@ impl Outgoing {
                     return false;
                 }
                 result.copy_in(response.result);
+                cx.domain.complete_into(&asked.op, &result);
+                return true;
             }
             cx.domain.complete_tx(&asked.op);
         } else {

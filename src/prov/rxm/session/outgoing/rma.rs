@@ -45,6 +45,9 @@ impl Outgoing {
             }
             let mut slot = slot_for(cx.wire, op.len)?;
             tx.iov.copy_to(slot.bytes_mut());
+            if tx.iov.take_fault().is_some() {
+                return Err(Error::IO);
+            }
             (Loan::Slot(slot, op.len), None)
         } else {
             let lent = link.lend(cx, tx, if writes { FI_WRITE } else { FI_READ })?;

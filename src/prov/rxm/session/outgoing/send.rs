@@ -241,6 +241,10 @@ fn segment_loan<W: Wire>(
             part.advance(at);
             part.truncate(len);
             part.copy_to(&mut slot.bytes_mut()[HEADER..]);
+            // The device does not give the bytes.
+            if part.take_fault().is_some() {
+                return Err(Error::IO);
+            }
             Loan::Slot(slot, HEADER + len)
         }
     })

@@ -320,7 +320,7 @@ budget: all
 
 # In order of speed. Each check also runs alone, and exits with 77 if it could not run here: see scripts/checks.sh.
 CHECKS := format documents notices packaging sbom layout headers deny clippy unit drift symbols inline install readme \
-    examples man demo c addresses releases plugins hooks budget matrix debian hosts tools top doctor rust python mixed \
+    examples man demo c addresses releases plugins hooks device budget matrix debian hosts tools top doctor rust python mixed \
     conformance mpi shm asan threads
 
 check:
@@ -419,6 +419,9 @@ check-hooks check-hooks-long: conformance
 	ctests/hooks/run.py $(BUILT)
 	ctests/hooks/test_hmem.py $(BUILT)
 	ctests/hooks/run.sh $(if $(findstring long,$@),--long) $(BUILT) $(TARGET)/hooks $(CONFORMANCE)
+# Tests of data on device memory of a stand-in driver.
+check-device: conformance
+	ctests/device/run.sh $(BUILT) $(TARGET)/device $(CONFORMANCE)
 # The programs of check-c under valgrind; check-asan runs them, too.
 check-valgrind: all
 	ctests/c.sh --valgrind $(BUILT)

@@ -16,7 +16,8 @@
 #include <unistd.h>
 
 static void *(*view)(const void *);
-static int (*allocate)(uint64_t *, size_t);
+static int (*allocate)(uint64_t *, size_t), (*left)(void);
+static void (*restart)(void);
 static uintptr_t opened;
 static size_t opened_len;
 
@@ -135,7 +136,9 @@ static void start(void)
 	set = (int (*)(void *))dlsym(driver, "cuCtxSetCurrent");
 	allocate = (int (*)(uint64_t *, size_t))dlsym(driver, "cuMemAlloc_v2");
 	view = (void *(*)(const void *))dlsym(driver, "cuStandInView");
-	CHECK(init && retain && set && allocate && view);
+	left = (int (*)(void))dlsym(driver, "cuStandInLeft");
+	restart = (void (*)(void))dlsym(driver, "cuStandInRestart");
+	CHECK(init && retain && set && allocate && view && left && restart);
 	if (init(0))
 		SKIP("a child of a process that uses the driver");
 	CHECK_EQ(retain(&context, 0), 0);
@@ -151,4 +154,14 @@ void *device_mem(size_t len)
 		start();
 	CHECK_EQ(allocate(&at, len ? len : 1), 0);
 	return (void *)(uintptr_t)at;
+}
+
+int objects_of_driver(void)
+{
+	return left();
+}
+
+void restart_failures(void)
+{
+	restart();
 }

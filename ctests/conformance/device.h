@@ -13,5 +13,7 @@ bool on_device(void);
 void *device_mem(size_t len);
 // The address at which a test sees the bytes without a signal for each access: for many of them.
 void *host_view(const void *mem);
+int objects_of_driver(void);   // streams and foreign memory that are open
+void restart_failures(void);   // counts calls for DEVICE_FAIL from now on
 
 #endif

@@ -166,7 +166,7 @@ static void check_cancels_unsent(struct env *t, bool tagged, uint64_t flags)
 		wait_comp(t, t->b.rxcq, &entry);
 		CHECK(entry.op_context == recv.ctx);
 		CHECK_EQ(entry.len, len);
-		CHECK(!memcmp(in.mem, out.mem + i, len));
+		CHECK(!memcmp(host_view(in.mem), host_view(out.mem + i), len));
 	}
 	for (unsigned i = 1; i < count; i++) {
 		struct fi_cq_err_entry err = { 0 };

@@ -51,7 +51,7 @@ void shut(struct env *t, struct fid *fid)
 	OK(fi_close(fid));
 }
 
-void close_all(struct env *t)
+void shut_all(struct env *t)
 {
 	while (t->held) {
 		struct held *held = t->held;
@@ -68,6 +68,11 @@ void close_all(struct env *t)
 		}
 		free(held);
 	}
+}
+
+void close_all(struct env *t)
+{
+	shut_all(t);
 	fi_freeinfo(t->info);
 	fi_freeinfo(t->hints);
 	free(t->flow);

@@ -163,6 +163,7 @@ struct env {
 void keep(struct env *t, struct fid *fid);
 void keep_info(struct env *t, struct fi_info *info);
 void shut(struct env *t, struct fid *fid);
+void shut_all(struct env *t); // all objects that are held
 void forget(struct env *t, struct fid *fid);
 
 // Opens objects, each once; failures end the test. open_domain opens the fabric if needed.

@@ -57,10 +57,11 @@ static __thread CUcontext stack[DEPTH];
 static __thread unsigned depth;
 
 // Counts the calls of a function, and returns what it has to fail with.
+static struct { const char *name; unsigned calls; } counted[64];
+static int sticky;
+
 static CUresult enter(const char *function)
 {
-	static struct { const char *name; unsigned calls; } counted[64];
-	static int sticky;
 	const char *wanted = getenv("DEVICE_FAIL"), *log = getenv("DEVICE_LOG");
 	char name[64];
 	unsigned nth, i;
@@ -531,6 +532,15 @@ void *cuStandInView(void *at)
 		view = one->hidden + ((char *)at - one->base);
 	pthread_mutex_unlock(&mutex);
 	return view;
+}
+
+// For tests: counts the calls for DEVICE_FAIL from now on.
+void cuStandInRestart(void)
+{
+	pthread_mutex_lock(&mutex);
+	memset(counted, 0, sizeof(counted));
+	sticky = 0;
+	pthread_mutex_unlock(&mutex);
 }
 
 // For tests: objects of the library that are open.

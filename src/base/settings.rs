@@ -149,7 +149,7 @@ const VARIABLES: [(&str, Kind, &str); 23] = [
     (
         "hmem",
         Kind::String,
-        "kinds of device memory that the hook hmem looks for, separated by ; or , (default: all, which is cuda)",
+        "kinds of device memory that are looked for, separated by ; or , (default: all, which is cuda)",
     ),
     (
         "hmem_disable_p2p",

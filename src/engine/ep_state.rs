@@ -122,8 +122,6 @@ pub struct EpState {
     /// Receives are checked before they are posted, because the endpoint shares its context, receives must name their
     /// source, or no messages can arrive any more.
     pub checks_receives: bool,
-    /// Operations may name memory of devices.
-    pub takes_devices: bool,
     /// Why no messages can arrive any more: the error that ended the only connection.
     pub ended: Option<Error>,
     /// Indexes of the receive contexts of a scalable endpoint after the first, which is the endpoint's own.
@@ -166,7 +164,6 @@ impl EpState {
             srx,
             shares_receives: false,
             checks_receives: false,
-            takes_devices: false,
             ended: None,
             contexts: Vec::new(),
             enabled: true,

@@ -213,6 +213,9 @@ impl Srx {
         let id = matcher.find_posted(source, message.tag)?;
         let posted = matcher.posted(id);
         posted.multi.as_ref()?;
+        if posted.iov.is_device() {
+            return None;
+        }
         let piece = posted.iov.split_piece(usize::try_from(message.len).ok()?)?;
         probe::matched(source, message.tag, message.len);
         piece.fill(payload);

@@ -87,7 +87,6 @@ pub fn domain_with_queue<A: Address>(
         srx,
         shares_receives: false,
         checks_receives: false,
-        takes_devices: false,
         ended: None,
         contexts: Vec::new(),
         more_follows: false,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Drivers of devices, as the rest of the library sees them.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use crate::address;
 use crate::cuda::Cuda;
@@ -29,6 +29,8 @@ pub trait Driver: Sync {
 
 /// Kinds that may be used, a bit for each: FI_HMEM.
 static ALLOWED: AtomicU32 = AtomicU32::new(0);
+/// Domains whose operations may name device memory.
+static USERS: AtomicUsize = AtomicUsize::new(0);
 
 /// Lets the library look for devices of the kinds of FI_HMEM. Before this call all memory is the host's.
 pub fn allow(wanted: impl Fn(&str) -> bool) {
@@ -37,6 +39,26 @@ pub fn allow(wanted: impl Fn(&str) -> bool) {
         .filter(|kind| wanted(kind.name()))
         .fold(0, |bits, kind| bits | 1 << kind as u32);
     ALLOWED.store(bits, Ordering::Relaxed);
+}
+
+/// A domain whose operations may name device memory. With the last one the drivers get back what copies have taken.
+pub struct User(());
+
+impl User {
+    /// `wanted`: see `allow`.
+    pub fn new(wanted: impl Fn(&str) -> bool) -> User {
+        allow(wanted);
+        USERS.fetch_add(1, Ordering::Relaxed);
+        User(())
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        if USERS.fetch_sub(1, Ordering::Relaxed) == 1 {
+            all().for_each(Driver::release);
+        }
+    }
 }
 
 /// Returns the driver of a kind; `None` if there is none, or FI_HMEM excludes it. Its library is opened at the first

@@ -58,9 +58,11 @@ impl Desc {
 #[inline(always)]
 pub unsafe fn copy_to(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the caller's promise.
-    match is_device(to) {
-        true => unsafe { put(from, to, len) },
-        false => unsafe { core::ptr::copy_nonoverlapping(from, to, len) },
+    unsafe {
+        match is_device(to) {
+            true => put(from, to, len),
+            false => core::ptr::copy_nonoverlapping(from, to, len),
+        }
     }
 }
 
@@ -71,11 +73,13 @@ pub unsafe fn copy_to(from: *const u8, to: *mut u8, len: usize) {
 #[inline(always)]
 pub unsafe fn copy_from(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the caller's promise.
-    match is_device(from) {
-        true => {
-            unsafe { read_device(from, to, len) };
+    unsafe {
+        match is_device(from) {
+            true => {
+                read_device(from, to, len);
+            }
+            false => core::ptr::copy_nonoverlapping(from, to, len),
         }
-        false => unsafe { core::ptr::copy_nonoverlapping(from, to, len) },
     }
 }
 
@@ -86,9 +90,11 @@ pub unsafe fn copy_from(from: *const u8, to: *mut u8, len: usize) {
 #[inline(always)]
 pub unsafe fn copy_to_from_shared(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the caller's promise.
-    match is_device(to) {
-        true => unsafe { put(from, to, len) },
-        false => unsafe { copy::copy_from_shared(from, to, len) },
+    unsafe {
+        match is_device(to) {
+            true => put(from, to, len),
+            false => copy::copy_from_shared(from, to, len),
+        }
     }
 }
 
@@ -99,11 +105,13 @@ pub unsafe fn copy_to_from_shared(from: *const u8, to: *mut u8, len: usize) {
 #[inline(always)]
 pub unsafe fn copy_from_to_shared(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the caller's promise.
-    match is_device(from) {
-        true => {
-            unsafe { read_device(from, to, len) };
+    unsafe {
+        match is_device(from) {
+            true => {
+                read_device(from, to, len);
+            }
+            false => copy::copy_to_shared(from, to, len),
         }
-        false => unsafe { copy::copy_to_shared(from, to, len) },
     }
 }
 
@@ -114,11 +122,13 @@ pub unsafe fn copy_from_to_shared(from: *const u8, to: *mut u8, len: usize) {
 #[inline(always)]
 pub unsafe fn copy_long_to_shared(from: *const u8, to: *mut u8, len: usize, ways: &mut Ways) {
     // SAFETY: the caller's promise.
-    match is_device(from) {
-        true => {
-            unsafe { read_device(from, to, len) };
+    unsafe {
+        match is_device(from) {
+            true => {
+                read_device(from, to, len);
+            }
+            false => ways.copy(from, to, len),
         }
-        false => unsafe { ways.copy(from, to, len) },
     }
 }
 

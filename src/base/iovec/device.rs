@@ -99,7 +99,7 @@ impl IoVec {
             .map(|piece| piece.span());
         spans
             .filter_map(|span| hmem::faults::take(span.start, span.len))
-            .last()
+            .reduce(|first, _| first)
             .map(|fault| fault.code)
     }
 }

@@ -8,6 +8,7 @@
 
 use super::{Cursor, IoVec, Span};
 use hmem::address;
+use sync::copy;
 
 /// Memory that the application leaves to the library: its address and its length.
 #[derive(Debug)]
@@ -89,6 +90,21 @@ impl Piece {
     pub fn fill(&self, bytes: &[u8]) {
         // SAFETY: `bytes` are the library's own.
         unsafe { self.fill_raw(bytes.as_ptr(), bytes.len()) }
+    }
+
+    /// As `fill`, for a piece that no device has.
+    #[inline(always)]
+    pub fn fill_host(&self, bytes: &[u8]) {
+        debug_assert!(!self.is_device());
+        // SAFETY: as in `fill_raw`.
+        unsafe { copy::copy_from_shared(bytes.as_ptr(), self.base, bytes.len().min(self.len)) }
+    }
+
+    /// Returns the address of a piece that no device has.
+    #[inline(always)]
+    pub fn host_address(&self) -> usize {
+        debug_assert!(!self.is_device());
+        self.base.addr()
     }
 
     /// As `fill`, from a raw pointer.

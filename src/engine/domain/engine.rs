@@ -115,6 +115,7 @@ pub struct Engine<T: Transport> {
     pub(super) reads_descs: bool,
     /// Operations may name memory of devices (FI_HMEM).
     pub(super) takes_devices: bool,
+    _device_user: Option<hmem::driver::User>,
     /// The engine has given regions their descriptors, in this table; otherwise the transport has.
     pub(super) gives_descs: bool,
     descs: Mutex<Descs>,
@@ -161,9 +162,8 @@ impl<T: Transport> Engine<T> {
         let has_descs = fabric.api_version >= since::V1_22
             || info.domain.mr_mode.intersects(flags!(MrMode: LOCAL | HMEM));
         let takes_devices = T::HMEM && info.caps.contains(Caps::HMEM);
-        if takes_devices {
-            hmem::driver::allow(|kind| Settings::get().wants_hmem(kind));
-        }
+        let device_user =
+            takes_devices.then(|| hmem::driver::User::new(|kind| Settings::get().wants_hmem(kind)));
         let gives_descs = takes_devices && !transport.reads_descs();
         let reads_descs = has_descs && (transport.reads_descs() || gives_descs);
         let mut domain = DomainState::new(Regions::new(policy));
@@ -194,6 +194,7 @@ impl<T: Transport> Engine<T> {
             uses: Uses::default(),
             reads_descs,
             takes_devices,
+            _device_user: device_user,
             gives_descs,
             descs: Mutex::default(),
             looks: AtomicU64::new(0),

@@ -170,7 +170,6 @@ impl<T: Transport> Ep<T> {
             srx,
             shares_receives: false,
             checks_receives: caps.contains(Caps::EXACT_DIRECTED_RECV) || engine.takes_devices,
-            takes_devices: engine.takes_devices,
             ended: None,
             contexts: Vec::new(),
             enabled: false,

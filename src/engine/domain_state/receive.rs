@@ -162,6 +162,11 @@ impl<A: Address> DomainState<A> {
             context: recv.context,
             flags: recv.flags,
         };
+        if hmem::faults::any()
+            && let Some(fault) = hmem::faults::take(recv.base, recv.len)
+        {
+            return self.fill_failed(ep, &filled, &envelope.info(), release, fault.code);
+        }
         self.filled_from(ep, &filled, envelope, release, sender);
     }
 
@@ -267,7 +272,7 @@ impl<A: Address> DomainState<A> {
     /// may be received now.
     #[inline(always)]
     pub fn inlet(&mut self, id: usize, fi_addr: u64) -> Option<RxPath<'_>> {
-        if self.reports_origin(id, fi_addr) || !self.may_receive(id) || self.eps[id].takes_devices {
+        if self.reports_origin(id, fi_addr) || !self.may_receive(id) {
             return None;
         }
         let ep = &self.eps[id];
@@ -287,8 +292,8 @@ impl<A: Address> DomainState<A> {
         })
     }
 
-    /// Like `received`, for a message that fits into its receive. `release` is FI_MULTI_RECV if the completion returns
-    /// the buffer.
+    /// Like `received`, for a message that fits into its receive, which is in the host's memory. `release` is
+    /// FI_MULTI_RECV if the completion returns the buffer.
     #[inline(always)]
     pub fn filled(
         &mut self,
@@ -323,13 +328,8 @@ impl<A: Address> DomainState<A> {
         release: CompFlags,
         source: u64,
     ) {
-        let len = message.len as usize;
-        if hmem::faults::any()
-            && let Some(fault) = hmem::faults::take(recv.base, len)
-        {
-            return self.fill_failed(id, recv, message, release, fault.code);
-        }
         let ep = &self.eps[id];
+        let len = message.len as usize;
         match WHOLE {
             true => ep.stats.add_unsettled(Tally::RECV, len),
             false => ep.stats.add(Tally::RECV, len),

@@ -79,13 +79,13 @@ impl Srx {
             return PostedOne::Special;
         }
         let piece = rx.piece.take();
-        piece.fill(bytes);
+        piece.fill_host(bytes);
         let (bytes, envelope, charge) = (take(bytes), message.envelope, message.charge);
         matcher.release_unexpected(id);
         self.budget.give_back(envelope.token, charge);
         self.let_go(bytes);
         let filled = Filled {
-            base: piece.span().start,
+            base: piece.host_address(),
             context: rx.context.number(),
             flags: rx.flags,
         };
@@ -104,7 +104,7 @@ impl Srx {
         }
         let (tag, ignore) = accepted(rx.what, rx.tag, rx.ignore);
         let mut posted = Posted {
-            len: rx.iov.remaining(),
+            len: Posted::room_of(&rx.iov),
             iov: rx.iov.take(),
             context: rx.context.number(),
             flags: rx.flags,

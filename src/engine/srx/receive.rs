@@ -14,6 +14,8 @@ use object::ops::transfer::OneRx;
 #[derive(Default)]
 pub(super) struct Posted {
     pub iov: IoVec,
+    /// Bytes for which there is room when a message is copied at once: none in memory of devices, because the copy may
+    /// fail.
     pub len: usize,
     pub context: usize,
     pub flags: OpFlags,
@@ -95,11 +97,22 @@ impl Posted {
     pub fn whole(&mut self) -> RecvOp {
         RecvOp {
             base: self.iov.base(),
+            len: match self.iov.is_device() {
+                true => self.iov.remaining(),
+                false => self.len,
+            },
             iov: self.iov.take(),
-            len: self.len,
             context: self.context,
             flags: self.flags,
             multi: self.multi.clone(),
+        }
+    }
+
+    /// See `len`.
+    pub fn room_of(iov: &IoVec) -> usize {
+        match iov.is_device() {
+            true => 0,
+            false => iov.remaining(),
         }
     }
 

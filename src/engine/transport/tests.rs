@@ -198,6 +198,8 @@ fn memory_is_registered_in_the_table_of_the_domain() {
         auth_key: None,
         keys_of: None,
         base: None,
+        kind: hmem::Kind::Host,
+        device: 0,
         buffer: None,
     };
     let first = bare.register(&mut domain, request(7)).unwrap();

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! What shm and sm2 offer: capabilities, limits and defaults of their endpoints, as data; fi_shm(7).
 //!
-//! Each has a second kind of entry, for programs that name device memory (FI_HMEM). It supports only host memory,
-//! FI_HMEM_SYSTEM.
+//! Each has a second kind of entry, for programs that name device memory (FI_HMEM).
 
 use super::kind::Kind;
 use super::params::{Params, QUEUE};

@@ -3,7 +3,7 @@
 //! can be encoded again until it is acknowledged, so its bytes must stay in place.
 
 use crate::rxd::proto::{DATA_HEADER, Data, Head, Kind, Op, Segments, Void};
-use base::IoVec;
+use base::{Error, IoVec};
 use engine::domain_state::TxOp;
 use stream::session::receive_state::Regions;
 
@@ -74,6 +74,15 @@ impl Body {
         match self {
             Body::Region(_, regions) => regions.iter().flatten().any(|region| region.is_closed()),
             _ => false,
+        }
+    }
+
+    /// Whether a device has failed to give bytes of it, since the last call.
+    #[inline]
+    pub fn take_fault(&self) -> bool {
+        match self {
+            Body::Memory(iov) | Body::Region(iov, _) => iov.take_fault().is_some(),
+            Body::Bytes(_) => false,
         }
     }
 
@@ -182,6 +191,17 @@ impl Out {
         let part = most.min(self.total - at);
         self.body.copy(at, &mut out[len..len + part]);
         len + part
+    }
+
+    /// What is sent in place of the packets.
+    #[cold]
+    pub fn void_of(&self, error: Error) -> Void {
+        let transaction = match self.begin {
+            Begin::Answer(transaction) => transaction,
+            Begin::Op(_) => 0,
+        };
+        let error = error.code() as u32;
+        Void { transaction, error }
     }
 
     /// Whether this is an atomic of several packets, which only this library implements.

@@ -209,19 +209,24 @@ impl<A: Address> Session<A> {
         let out = &mut self.tx.outs[at];
         // The region was closed, so the answer becomes an error.
         if out.void.is_none() && out.body.is_gone() {
-            let transaction = match out.begin {
-                Begin::Answer(transaction) => transaction,
-                Begin::Op(_) => 0,
-            };
-            let error = Error::CANCELED.code() as u32;
-            out.void = Some(Void { transaction, error });
+            out.void = Some(out.void_of(Error::CANCELED));
             self.tx.cut_unsent(at, seq + 1);
         }
         let out = &self.tx.outs[at];
         let mtu = cx.wire.mtu();
+        let mut failed = None;
         let sent = cx.wire.send(self.route, more, |room| {
-            out.encode(seq - out.first, head, mtu, room)
+            let len = out.encode(seq - out.first, head, mtu, room);
+            match out.body.take_fault() {
+                false => len,
+                true => failed.insert(out.void_of(Error::IO)).encode(head, room),
+            }
         });
+        // The device does not give the bytes, so the answer becomes an error.
+        if failed.is_some() {
+            self.tx.outs[at].void = failed;
+            self.tx.cut_unsent(at, seq + 1);
+        }
         if sent {
             self.tx.window.sent(seq, cx.now);
         }

@@ -67,7 +67,7 @@ impl<A: Address> Session<A> {
         // memory.
         let len = iov.remaining();
         let body = match len <= SMALL_ANSWER && self.may_copy(cx, ANSWER_COST + len) {
-            _ if iov.is_device() => {
+            true if iov.is_device() => {
                 let body = Body::copied(&[&iov]);
                 if iov.take_fault().is_some() {
                     return Err(Error::IO);

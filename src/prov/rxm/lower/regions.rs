@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::Lower;
 use crate::rxm::state::StateOf;
+use abi::FI_MR_DMABUF;
 use base::{Access, Result, Span};
 use client::Mr;
 use client::layer::KnownRegion;
@@ -79,6 +80,8 @@ impl Lower {
             return Ok(Registration { region, desc: 0 });
         }
         let key = for_peers.then_some(requested_key);
+        // A buffer of a device is named by its addresses.
+        let flags = flags & !FI_MR_DMABUF;
         let below = registrar.register_application(&segments, access.bits(), key, flags)?;
         let in_one_piece = segments.len() == 1;
         let mrs = &mut domain.mrs;

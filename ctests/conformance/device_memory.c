@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! fi_mr(3), FI_HMEM: registering memory of devices, its descriptors, and drivers that fail. Only with
+//! CONFORMANCE_DEVICE: device.h. The other tests of data run on such memory then, too.
+#include "device.h"
+#include "transfer.h"
+
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { LEN = 3000, LARGE = 300000, HUGE_LEN = 5 << 20 };
+
+static void need_device(void)
+{
+	if (!on_device())
+		SKIP("CONFORMANCE_DEVICE is not set");
+}
+
+static int try_attr(struct env *t, void *mem, size_t len, enum fi_hmem_iface iface, int device, uint64_t flags, struct fid_mr **mr)
+{
+	struct iovec iov = { mem, len };
+	struct fi_mr_attr attr = {
+		.mr_iov = &iov, .iov_count = 1, .access = ALL_ACCESS, .requested_key = t->next_key++, .iface = iface,
+		.device.cuda = device,
+	};
+	int rc;
+
+	*mr = NULL;
+	open_domain(t);
+	rc = fi_mr_regattr(t->domain, &attr, flags, mr);
+	if (!rc)
+		keep(t, &(*mr)->fid);
+	return rc;
+}
+
+// A message from `from` arrives in `to`, whatever memory they are.
+static void arrives(struct env *t, struct buf from, struct buf to, unsigned seed)
+{
+	void *recv = post_recv(t, &t->b, to), *send;
+
+	fill(from.mem, from.len, seed);
+	send = post_send(t, &t->a, from);
+	done(t, t->b.rxcq, recv, FI_MSG | FI_RECV);
+	done(t, t->a.txcq, send, FI_MSG | FI_SEND);
+	CHECK(holds(to, from.len, seed));
+}
+
+static struct buf host_buf(size_t len)
+{
+	return (struct buf){ .mem = keep_mem(len), .len = len };
+}
+
+TEST(fi_hmem, kinds, EP_RELIABLE | OURS_ONLY, FI_MSG, "fi_mr_regattr takes memory of the device that it names; a kind without a driver is -FI_ENOSYS, a device that there is not -FI_EINVAL")
+{
+	static uint8_t host[64];
+	struct fid_mr *mr;
+	void *mem;
+
+	need_device();
+	mem = device_mem(LEN);
+	CHECK_RC(try_attr(t, mem, LEN, FI_HMEM_CUDA, 0, 0, &mr), 0);
+	CHECK_RC(try_attr(t, mem, LEN, FI_HMEM_CUDA, 0, FI_HMEM_DEVICE_ONLY, &mr), 0);
+	CHECK_RC(try_attr(t, mem, LEN, FI_HMEM_CUDA, 1, 0, &mr), -FI_EINVAL);
+	CHECK_RC(try_attr(t, mem, LEN, FI_HMEM_CUDA, -1, 0, &mr), -FI_EINVAL);
+	for (enum fi_hmem_iface iface = FI_HMEM_ROCR; iface <= FI_HMEM_SYNAPSEAI + 1; iface++)
+		CHECK_RC(try_attr(t, mem, LEN, iface, 0, 0, &mr), -FI_ENOSYS);
+	CHECK_RC(try_attr(t, host, sizeof(host), FI_HMEM_CUDA, 0, 0, &mr), 0);
+	CHECK_RC(try_attr(t, host, sizeof(host), FI_HMEM_CUDA, 0, FI_HMEM_DEVICE_ONLY, &mr), -FI_EINVAL);
+}
+
+TEST(fi_hmem, excluded, CORE | OURS_ONLY, 0, "A kind that FI_HMEM does not name is -FI_ENOSYS for shm, and tcp has no FI_HMEM then")
+{
+	struct fi_info *found = NULL;
+	struct fid_mr *mr;
+
+	need_device();
+	CHECK(!setenv("FI_HMEM", "system", 1));
+	start_as(t, "shm", FI_EP_RDM, FI_MSG);
+	CHECK_RC(try_attr(t, device_mem(LEN), LEN, FI_HMEM_CUDA, 0, 0, &mr), -FI_ENOSYS);
+	free(t->hints->fabric_attr->prov_name);
+	t->hints->fabric_attr->prov_name = strdup("tcp");
+	CHECK_RC(fi_getinfo(t->version, NULL, NULL, 0, t->hints, &found), -FI_ENODATA);
+}
+
+TEST(fi_hmem, found_without, EP_RELIABLE | OURS_ONLY, FI_MSG, "Memory of a device is found without a descriptor, and where it was registered as memory of the host")
+{
+	struct buf device, host = host_buf(LARGE);
+	struct fid_mr *mr;
+
+	need_device();
+	PAIR(t);
+	device = (struct buf){ .mem = device_mem(LARGE), .len = LARGE };
+	arrives(t, device, host, 1);
+	arrives(t, host, device, 2);
+	CHECK_RC(try_attr(t, device.mem, LARGE, FI_HMEM_SYSTEM, 0, 0, &mr), 0);
+	device.desc = fi_mr_desc(mr);
+	arrives(t, device, host, 3);
+	arrives(t, host, device, 4);
+}
+
+TEST(fi_hmem, descriptors, EP_RELIABLE | OURS_ONLY, FI_MSG, "A descriptor of a closed region, of one that does not have the memory, or of none is -FI_EINVAL")
+{
+	struct buf out, other;
+	struct fid_mr *mr = NULL, *elsewhere;
+	struct iovec iov;
+	struct fi_mr_attr attr = { .mr_iov = &iov, .iov_count = 1, .access = ALL_ACCESS, .requested_key = 999, .iface = FI_HMEM_CUDA };
+	void *desc;
+	ssize_t rc;
+
+	need_device();
+	PAIR(t);
+	out = (struct buf){ .mem = device_mem(LEN), .len = LEN };
+	other = (struct buf){ .mem = device_mem(LEN), .len = LEN };
+	iov = (struct iovec){ out.mem, LEN };
+	OK(fi_mr_regattr(t->domain, &attr, 0, &mr));
+	desc = fi_mr_desc(mr);
+	if (!desc)
+		SKIP("regions have no descriptors");
+	CHECK_RC(try_attr(t, other.mem, LEN, FI_HMEM_CUDA, 0, 0, &elsewhere), 0);
+	CHECK_RC(fi_send(t->a.ep, out.mem, LEN, fi_mr_desc(elsewhere), t->a.peer, new_ctx()), -FI_EINVAL);
+	CHECK_RC(fi_recv(t->b.ep, other.mem, LEN, desc, FI_ADDR_UNSPEC, new_ctx()), -FI_EINVAL);
+	CHECK_RC(fi_send(t->a.ep, out.mem + 1, LEN, desc, t->a.peer, new_ctx()), -FI_EINVAL);
+	for (unsigned i = 0; i < 64; i++)
+		CHECK_RC(fi_send(t->a.ep, out.mem, LEN, (void *)(0x5a5a5a5aUL ^ 1UL << i), t->a.peer, new_ctx()), -FI_EINVAL);
+	out.desc = desc;
+	arrives(t, out, other, 1);
+	OK(fi_close(&mr->fid));
+	rc = fi_send(t->a.ep, out.mem, LEN, desc, t->a.peer, new_ctx());
+	CHECK_RC(rc, -FI_EINVAL);
+}
+
+TEST(fi_hmem, pieces_of_both, EP_RELIABLE | OURS_ONLY, FI_MSG, "A message gathers pieces of host and device, and is scattered to both")
+{
+	struct buf device[2] = { { 0 } }, host[2];
+	struct iovec out[3], in[3];
+	size_t lens[] = { 10, 5000, 100000 };
+	void *ctx[2];
+
+	need_device();
+	if (t->info->tx_attr->iov_limit < 3 || t->info->rx_attr->iov_limit < 3)
+		SKIP("fewer pieces");
+	PAIR(t);
+	for (unsigned round = 0; round < 3; round++) {
+		size_t len = lens[round], all = 3 * len;
+
+		for (unsigned i = 0; i < 2; i++) {
+			device[i] = (struct buf){ .mem = device_mem(2 * len), .len = 2 * len };
+			host[i] = host_buf(len);
+		}
+		out[0] = (struct iovec){ host[0].mem, len };
+		out[1] = (struct iovec){ device[0].mem, 2 * len - 1 };
+		out[2] = (struct iovec){ host_buf(1).mem, 1 };
+		in[0] = (struct iovec){ device[1].mem, len };
+		in[1] = (struct iovec){ host[1].mem, len };
+		in[2] = (struct iovec){ device[1].mem + len, len };
+		fill(host[0].mem, len, 1);
+		fill(device[0].mem, 2 * len - 1, 2);
+		*(uint8_t *)out[2].iov_base = 7;
+		POST(t, fi_recvv(t->b.ep, in, NULL, 3, FI_ADDR_UNSPEC, ctx[0] = new_ctx()));
+		POST(t, fi_sendv(t->a.ep, out, NULL, 3, t->a.peer, ctx[1] = new_ctx()));
+		CHECK_EQ(done(t, t->b.rxcq, ctx[0], FI_MSG | FI_RECV).len, all);
+		done(t, t->a.txcq, ctx[1], FI_MSG | FI_SEND);
+		CHECK(holds(part(device[1], 0, len), len, 1));
+		CHECK(holds(host[1], len, 2));
+		CHECK_EQ(((uint8_t *)host_view(device[1].mem))[2 * len - 1], 7);
+		CHECK(!memcmp(host_view(device[1].mem + len), (uint8_t *)host_view(device[0].mem) + len, len - 1));
+	}
+}
+
+TEST(fi_hmem, dmabuf, EP_RELIABLE | OURS_ONLY, FI_MSG, "A buffer of a device is registered by its addresses, and its descriptor may be closed at once; without addresses it is -FI_EOPNOTSUPP")
+{
+	struct fi_mr_dmabuf dmabuf = { .len = LEN };
+	struct fi_mr_attr attr = {
+		.dmabuf = &dmabuf, .iov_count = 1, .access = ALL_ACCESS, .requested_key = 77, .iface = FI_HMEM_CUDA,
+	};
+	struct buf device, host = host_buf(LEN);
+	struct fid_mr *mr = NULL;
+
+	need_device();
+	if (FI_VERSION_LT(t->version, FI_VERSION(1, 20)))
+		SKIP("older headers");
+	PAIR(t);
+	device = (struct buf){ .mem = device_mem(LEN + 64), .len = LEN + 64 };
+	CHECK((dmabuf.fd = memfd_create("stands for a buffer", 0)) >= 0);
+	dmabuf.offset = 64;
+	CHECK_RC(fi_mr_regattr(t->domain, &attr, FI_MR_DMABUF, &mr), -FI_EOPNOTSUPP);
+	dmabuf.base_addr = device.mem;
+	OK(fi_mr_regattr(t->domain, &attr, FI_MR_DMABUF, &mr));
+	keep(t, &mr->fid);
+	close(dmabuf.fd);
+	device = part(device, 64, LEN);
+	device.desc = fi_mr_desc(mr);
+	arrives(t, device, host, 1);
+	arrives(t, host, device, 2);
+}
+
+TEST(fi_hmem, cuda_permitted, EP_RELIABLE | OURS_ONLY, FI_MSG, "FI_OPT_CUDA_API_PERMITTED: true is accepted, and false is -FI_EOPNOTSUPP, because copies need CUDA")
+{
+	bool may = true;
+	struct fid_ep *ep;
+
+	need_device();
+	ep = open_ep(t, t->info);
+	OK(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_CUDA_API_PERMITTED, &may, sizeof(may)));
+	may = false;
+	CHECK_RC(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_CUDA_API_PERMITTED, &may, sizeof(may)), -FI_EOPNOTSUPP);
+}
+
+// ---- Drivers that fail
+
+enum { OUT_OF_MEMORY = 2, ILLEGAL_ADDRESS = 700 };
+
+static void fail_next(const char *how)
+{
+	CHECK(!setenv("DEVICE_FAIL", how, 1));
+	restart_failures();
+}
+
+static void says_why(struct fid_cq *cq, const struct fi_cq_err_entry *err, int code, const char *name)
+{
+	char text[256] = "";
+
+	CHECK_EQ(err->prov_errno, code);
+	CHECK(fi_cq_strerror(cq, err->prov_errno, err->err_data, text, sizeof(text)) != NULL);
+	if (!strstr(text, name))
+		FAIL("'%s' does not contain '%s'", text, name);
+}
+
+TEST(fi_hmem, failed_send, EP_RELIABLE | OURS_ONLY, FI_MSG, "A short message that the device does not give is FI_EIO with the driver's number, and the connection stays")
+{
+	struct buf device, host = host_buf(LEN);
+	struct fi_cq_err_entry err;
+	void *recv, *ctx = new_ctx();
+
+	need_device();
+	PAIR(t);
+	device = (struct buf){ .mem = device_mem(LEN), .len = LEN };
+	arrives(t, device, host, 1);
+	recv = post_recv(t, &t->b, host);
+	fail_next("cuMemcpyAsync:1:2");
+	POST(t, fi_send(t->a.ep, device.mem, LEN, NULL, t->a.peer, ctx));
+	err = failed(t, t->a.txcq, ctx, FI_EIO);
+	says_why(t->a.txcq, &err, OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY");
+	turn(t);
+	nothing(t->b.rxcq);
+	fill(device.mem, LEN, 2);
+	ctx = post_send(t, &t->a, device);
+	done(t, t->b.rxcq, recv, FI_MSG | FI_RECV);
+	done(t, t->a.txcq, ctx, FI_MSG | FI_SEND);
+	CHECK(holds(host, LEN, 2));
+}
+
+TEST(fi_hmem, failed_receive, EP_RELIABLE | OURS_ONLY, FI_MSG, "A message that the device does not take is FI_EIO with the driver's number at the receiver")
+{
+	struct buf device, host = host_buf(LARGE);
+	struct fi_cq_err_entry err;
+	size_t lens[] = { LEN, LARGE };
+
+	need_device();
+	PAIR(t);
+	device = (struct buf){ .mem = device_mem(LARGE), .len = LARGE };
+	arrives(t, host, device, 1);
+	for (unsigned i = 0; i < 2; i++) {
+		void *recv, *send;
+
+		fail_next("cuStreamSynchronize:1:2");
+		recv = post_recv(t, &t->b, device);
+		send = post_send(t, &t->a, part(host, 0, lens[i]));
+		err = failed(t, t->b.rxcq, recv, FI_EIO);
+		if (err.prov_errno != FI_EIO)
+			says_why(t->b.rxcq, &err, OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY");
+		ONCE(t, fi_cq_read(t->a.txcq, NULL, 0) != -FI_EAGAIN || true);
+		(void)send;
+		if (t->type == FI_EP_MSG || is_layered(t))
+			return;
+		done(t, t->a.txcq, send, FI_MSG | FI_SEND);
+	}
+	arrives(t, host, device, 3);
+}
+
+TEST(fi_hmem, failed_large_send, EP_RELIABLE | OURS_ONLY, FI_MSG, "A long message that the device does not give ends in error on both sides and never arrives")
+{
+	struct buf device, host = host_buf(HUGE_LEN);
+	struct fi_cq_err_entry err;
+	struct fi_cq_tagged_entry entry;
+	void *recv, *ctx = new_ctx();
+	ssize_t rc = -FI_EAGAIN;
+
+	need_device();
+	PAIR(t);
+	device = (struct buf){ .mem = device_mem(HUGE_LEN), .len = HUGE_LEN };
+	arrives(t, device, host, 1);
+	recv = post_recv(t, &t->b, host);
+	fail_next("cuMemcpyAsync:3:2");
+	POST(t, fi_send(t->a.ep, device.mem, HUGE_LEN, NULL, t->a.peer, ctx));
+	ONCE(t, (rc = fi_cq_read(t->a.txcq, &entry, 1)) != -FI_EAGAIN);
+	if (rc == -FI_EAVAIL) {
+		CHECK(fi_cq_readerr(t->a.txcq, &err, 0) == 1);
+		CHECK(err.op_context == ctx && err.err > 0);
+	} else {
+		CHECK_RC(rc, 1);
+		SKIP("the provider has copied it before");
+	}
+	(void)recv;
+	turn(t);
+	CHECK(fi_cq_read(t->b.rxcq, &entry, 1) != 1);
+}
+
+TEST(fi_hmem, dead_driver, EP_RELIABLE | OURS_ONLY, FI_MSG, "After a fatal error of the driver operations on device memory end in error, and others go on")
+{
+	struct buf device, host[2] = { host_buf(LEN), host_buf(LEN) };
+	struct fi_cq_err_entry err;
+
+	need_device();
+	PAIR(t);
+	device = (struct buf){ .mem = device_mem(LEN), .len = LEN };
+	arrives(t, device, host[0], 1);
+	fail_next("cuMemcpyAsync:1:700");
+	for (unsigned i = 0; i < 3; i++) {
+		void *ctx = new_ctx();
+
+		POST(t, fi_send(t->a.ep, device.mem, LEN, NULL, t->a.peer, ctx));
+		err = failed(t, t->a.txcq, ctx, FI_EIO);
+		says_why(t->a.txcq, &err, ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS");
+	}
+	arrives(t, host[0], host[1], 2);
+}
+
+TEST(fi_hmem, nothing_left, EP_RELIABLE | OURS_ONLY, FI_MSG, "A closed domain has given back what it took from the driver")
+{
+	struct buf device, host = host_buf(LARGE);
+
+	need_device();
+	PAIR(t);
+	device = (struct buf){ .mem = device_mem(LARGE), .len = LARGE };
+	arrives(t, device, host, 1);
+	arrives(t, host, device, 2);
+	CHECK(objects_of_driver() > 0);
+	shut_all(t);
+	CHECK_EQ(objects_of_driver(), 0);
+}

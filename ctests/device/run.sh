@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+# run.sh LIBRARY FOLDER CONFORMANCE: the conformance tests of data on device memory of a stand-in driver, cuda.c, whose
+# memory the processor cannot access. It shows nothing about real drivers and devices.
+set -euo pipefail
+cd "$(dirname "$0")"
+library=$1 folder=$2 conformance=$3
+pages=(-k fi_msg: -k fi_tagged: -k fi_rma: -k fi_atomic: -k fi_hmem: -k fi_trigger: -k fi_collective:)
+
+if [[ $(uname -m) != x86_64 ]]; then
+	echo "NOT TESTED: tests reach device memory on x86-64 only"
+	exit 77
+fi
+mkdir -p "$folder"
+"${CC:-cc}" -std=gnu17 -O1 -g -Wall -Wextra -Werror -shared -fPIC -o "$folder/libcuda.so.1" cuda.c
+export CONFORMANCE_DEVICE=cuda LD_LIBRARY_PATH=$library:$folder
+status=0
+for provider in core shm tcp 'tcp;ofi_rxm' 'udp;ofi_rxd'; do
+	echo "== $provider"
+	"$conformance" -j 2 -t 120 -p "$provider" "${pages[@]}" | grep -v '^ok ' || status=1
+done
+echo "== tcp without shared memory"
+FI_TCP_SHARED_MEMORY=0 "$conformance" -j 2 -t 120 -p tcp -e rdm "${pages[@]}" | grep -v '^ok ' || status=1
+exit $status

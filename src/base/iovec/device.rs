@@ -64,8 +64,8 @@ impl IoVec {
         })
     }
 
-    /// Changes the next `len` bytes through a copy in the host's memory, one such change of the process at a time: it is
-    /// not atomic for the device itself, or for other processes.
+    /// Changes the next `len` bytes through a copy in the host's memory, one such change of the process at a time. It
+    /// is not atomic for the device itself, or for other processes.
     #[cold]
     pub fn change_by_copy(&mut self, len: usize, change: impl FnOnce(&mut IoVec)) {
         static CHANGE: Mutex<()> = Mutex::new(());

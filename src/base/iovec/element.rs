@@ -5,8 +5,8 @@
 //! of the same name, in any process, as one actor, so the lock of a domain is not sufficient. Elements of 1, 2, 4 and 8
 //! bytes at their natural alignment are changed with the processor's own instructions, which are also atomic between
 //! processes that share the memory, and against atomics of the application. All other elements (larger or misaligned
-//! ones, and those in device memory) are changed under one lock of the process. The same element always takes the same path, because only its
-//! address and size decide.
+//! ones, and those in device memory) are changed under one lock of the process. The same element always takes the same
+//! path, because only its address and size decide.
 
 use core::ptr;
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};

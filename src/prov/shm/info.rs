@@ -144,13 +144,14 @@ fn host(params: &Params, kind: Kind, query: &Query) -> Prototype {
     offer
 }
 
-/// The same for memory of any kind.
+/// The same for memory of any kind. The limit for injection is 0, as programs expect it, but more is accepted.
 fn device(params: &Params, kind: Kind, query: &Query) -> Prototype {
     let mut offer = host(params, kind, query);
     let info = &mut offer.info;
     info.caps |= Caps::HMEM;
     info.tx.caps |= Caps::HMEM;
     info.rx.caps |= Caps::HMEM;
+    info.tx.inject_size = 0;
     // A program that leaves mr_mode unspecified need not register memory.
     let mr_mode = query.hints.and_then(|hints| hints.domain.as_ref());
     let silent = mr_mode.is_some_and(|domain| domain.mr_mode == MrMode::UNSPEC);

@@ -6,6 +6,7 @@
 use core::num::NonZero;
 
 use super::Ep;
+use super::limits::SHORT;
 use crate::domain::Engine;
 use crate::domain_state::TxOp;
 use crate::transport::Transport;
@@ -55,7 +56,7 @@ impl<T: Transport> Ep<T> {
         let most = match tx.flags.contains(OpFlags::INJECT) {
             true if sends && len > Block::LARGE => return Err(Error::MSGSIZE),
             true => Block::LARGE,
-            false => SHORT.max(self.inject_size(tx.what)).min(Block::LARGE),
+            false => self.inject_size(tx.what).clamp(SHORT, Block::LARGE),
         };
         if !sends || len > most {
             tx.flags |= OpFlags::DEVICE;
@@ -120,9 +121,6 @@ fn copy_if_device(iov: &mut IoVec) -> core::result::Result<Option<Block>, i32> {
     *iov = copied;
     Ok(Some(block))
 }
-
-/// Messages and writes of device memory up to this size are copied when they are posted.
-const SHORT: usize = 4096;
 
 /// Copies short memory of a device to the host. On failure returns the driver's number.
 fn copy(iov: &IoVec) -> core::result::Result<(Block, IoVec), i32> {

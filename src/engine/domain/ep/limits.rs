@@ -49,6 +49,9 @@ pub(super) struct Limits {
     pub(super) of_write: AtomicBool,
 }
 
+/// Most bytes that are injected where memory may be that of devices, if the provider does not permit more.
+pub(super) const SHORT: usize = 4096;
+
 impl Limits {
     /// Whether operations leave the fast path.
     pub(super) fn goes_around(&self) -> bool {
@@ -74,7 +77,12 @@ impl Limits {
         let few = iovs < IOV_LIMIT || target_iovs < IOV_LIMIT;
         Limits {
             size: all(info.ep.max_msg_size),
-            inject: all(info.tx.inject_size),
+            // shm's entries with FI_HMEM have 0, for programs that would pass device memory to a provider that cannot
+            // copy it.
+            inject: all(match takes_devices {
+                true => info.tx.inject_size.max(SHORT),
+                false => info.tx.inject_size,
+            }),
             iovs,
             target_iovs,
             receive_iovs: limit(info.rx.iov_limit),

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use crate::address;
 use crate::cuda::Cuda;
-use crate::faults::{self, Fault};
+use crate::faults::Fault;
 use crate::kind::Kind;
 
 /// The driver of one kind of devices. Threads may call it at the same time.
@@ -88,8 +88,7 @@ pub fn owner(address: usize) -> Option<&'static dyn Driver> {
     all().find(|driver| driver.owns(address))
 }
 
-/// Copies bytes between device memory and memory of the host: `device`, a marked address, is one of the two. If that
-/// fails, `faults` has it.
+/// Copies bytes between device memory and memory of the host: `device`, a marked address, is one of the two.
 ///
 /// # Safety
 /// The conditions of `Driver::copy`.
@@ -108,8 +107,7 @@ pub(super) unsafe fn copy(
     let driver = owner(at).ok_or(Fault { code: 0 });
     let (from, to) = (address::plain(from), address::plain(to));
     // SAFETY: the caller's promise.
-    let copied = driver.and_then(|driver| unsafe { driver.copy(at, from, to, len) });
-    copied.inspect_err(|&fault| faults::note(at, len, fault))
+    driver.and_then(|driver| unsafe { driver.copy(at, from, to, len) })
 }
 
 /// Describes a failure for fi_cq_strerror.

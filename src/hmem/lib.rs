@@ -76,7 +76,7 @@ pub unsafe fn copy_from(from: *const u8, to: *mut u8, len: usize) {
     unsafe {
         match is_device(from) {
             true => {
-                read_device(from, to, len);
+                get(from, to, len);
             }
             false => core::ptr::copy_nonoverlapping(from, to, len),
         }
@@ -108,7 +108,7 @@ pub unsafe fn copy_from_to_shared(from: *const u8, to: *mut u8, len: usize) {
     unsafe {
         match is_device(from) {
             true => {
-                read_device(from, to, len);
+                get(from, to, len);
             }
             false => copy::copy_to_shared(from, to, len),
         }
@@ -125,7 +125,7 @@ pub unsafe fn copy_long_to_shared(from: *const u8, to: *mut u8, len: usize, ways
     unsafe {
         match is_device(from) {
             true => {
-                read_device(from, to, len);
+                get(from, to, len);
             }
             false => ways.copy(from, to, len),
         }
@@ -137,25 +137,35 @@ pub unsafe fn copy_long_to_shared(from: *const u8, to: *mut u8, len: usize, ways
 #[cold]
 #[inline(never)]
 unsafe fn put(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller's promise. A failure is in `faults`.
-    let _ = unsafe { driver::copy(to, from, to, len) };
+    // SAFETY: the caller's promise.
+    if let Err(fault) = unsafe { driver::copy(to, from, to, len) } {
+        faults::note(address::plain(to), len, fault);
+    }
 }
 
-/// As `copy_from`, from device memory. Returns whether the device has given the bytes.
+/// # Safety
+/// `len` bytes at `to` must be writable.
+#[cold]
+#[inline(never)]
+unsafe fn get(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if let Err(fault) = driver::copy(from, from, to, len) {
+            faults::note(address::plain(from), len, fault);
+            to.write_bytes(0, len);
+        }
+    }
+}
+
+/// As `copy_from`, from device memory, for a caller that handles failures: it returns whether the device has given the
+/// bytes.
 ///
 /// # Safety
 /// The conditions of `copy_from`.
 #[cold]
-#[inline(never)]
 pub unsafe fn read_device(from: *const u8, to: *mut u8, len: usize) -> bool {
     // SAFETY: the caller's promise.
-    unsafe {
-        let is_there = driver::copy(from, from, to, len).is_ok();
-        if !is_there {
-            to.write_bytes(0, len);
-        }
-        is_there
-    }
+    unsafe { driver::copy(from, from, to, len).is_ok() }
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ pub fn queue<T: Transport>(engine: &Arc<Engine<T>>, request: WorkRequest<'_>) ->
         worker = Some(ep);
         Ok((ep, place))
     };
-    let action = match request.op {
+    let mut action = match request.op {
         WorkOp::Set(cntr, value) => change(cntr, Edit::Set(value))?,
         WorkOp::Add(cntr, value) => change(cntr, Edit::Add(value))?,
         WorkOp::Transmit(ep, work) => {
@@ -56,6 +56,14 @@ pub fn queue<T: Transport>(engine: &Arc<Engine<T>>, request: WorkRequest<'_>) ->
             Action::Atomic(place, work.read(ep)?)
         }
     };
+    if engine.takes_devices {
+        match &mut action {
+            Action::Transmit(_, out) => out.each_memory(|iov| engine.mark(iov))?,
+            Action::Atomic(_, out) => out.each_memory(|iov| engine.mark(iov))?,
+            Action::Receive(_, rx) => engine.mark(&mut rx.iov)?,
+            Action::Change(..) => {}
+        }
+    }
     let work = Work {
         name: request.name,
         completion,

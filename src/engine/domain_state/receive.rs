@@ -351,10 +351,6 @@ impl<A: Address> DomainState<A> {
     #[cold]
     fn truncated(&mut self, ep: usize, recv: &RecvOp, envelope: &Envelope, source: u64) {
         let len = recv.len;
-        if hmem::faults::any() {
-            // The receive fails anyway.
-            hmem::faults::take(recv.base, len);
-        }
         let source = self.named(&self.eps[ep], source);
         let error = CqErr {
             len,
@@ -473,6 +469,10 @@ impl<A: Address> DomainState<A> {
     }
 
     fn receive_error(&mut self, id: usize, recv: &RecvOp, what: What, error: CqErr) {
+        // The receive fails anyway.
+        if hmem::faults::any() {
+            hmem::faults::take(recv.base, recv.len);
+        }
         let ep = &self.eps[id];
         ep.stats.count(Count::ReceivesFailed);
         let release = recv.release();

@@ -52,6 +52,15 @@ impl Outgoing {
         }
     }
 
+    /// Calls with the memory, which the call may mark.
+    pub fn each_memory(&mut self, mut call: impl FnMut(&mut IoVec) -> Result) -> Result {
+        call(&mut self.iov)?;
+        if self.iov.is_device() {
+            self.flags |= OpFlags::DEVICE;
+        }
+        Ok(())
+    }
+
     pub fn what(&self) -> What {
         self.what
     }
@@ -125,6 +134,13 @@ impl OutgoingAtomic {
             target: atomic.target.into(),
             copy,
         }
+    }
+
+    /// As `Outgoing::each_memory`.
+    pub fn each_memory(&mut self, mut call: impl FnMut(&mut IoVec) -> Result) -> Result {
+        call(&mut self.operands)?;
+        call(&mut self.compare)?;
+        call(&mut self.result)
     }
 
     pub fn what(&self) -> What {

@@ -131,7 +131,11 @@ impl<T: Transport> CollectiveCalls for Ep<T> {
         Ok(shape.extent())
     }
 
-    fn collect(&self, call: Collective) -> Result {
+    fn collect(&self, mut call: Collective) -> Result {
+        let _block = match self.shared.engine.takes_devices {
+            true => self.prepare_collective(&mut call)?,
+            false => None,
+        };
         let mut state = self.shared.engine.lock()?;
         state.domain.may_post(self.shared.id)?;
         let begun = state.collect(self.shared.id, call);

@@ -13,6 +13,7 @@ use crate::transport::Transport;
 use base::iovec::Block;
 use base::{Error, IoVec, OpFlags, Result, Span};
 use object::ops::atomic::{Atomic, Family};
+use object::ops::collective::Collective;
 use object::ops::transfer::{DataPath, Rx, Tx, What};
 
 impl<T: Transport> Engine<T> {
@@ -24,12 +25,12 @@ impl<T: Transport> Engine<T> {
             false => None,
         };
         match desc {
-            Some(desc) => self.mark_by(iov, desc),
-            None => {
-                iov.mark(|span| hmem::driver::owner(span.start).is_some());
-                Ok(())
-            }
+            Some(desc) => self.mark_by(iov, desc)?,
+            None => iov.mark(|span| hmem::driver::owner(span.start).is_some()),
         }
+        // What failed before was another operation.
+        iov.take_fault();
+        Ok(())
     }
 
     fn mark_by(&self, iov: &mut IoVec, desc: NonZero<u32>) -> Result {
@@ -56,6 +57,8 @@ impl<T: Transport> Ep<T> {
         let most = match tx.flags.contains(OpFlags::INJECT) {
             true if sends && len > Block::LARGE => return Err(Error::MSGSIZE),
             true => Block::LARGE,
+            // The memory may change until the operation starts.
+            false if tx.flags.contains(OpFlags::TRIGGER) => 0,
             false => self.inject_size(tx.what).clamp(SHORT, Block::LARGE),
         };
         if !sends || len > most {
@@ -91,6 +94,10 @@ impl<T: Transport> Ep<T> {
         engine.mark(&mut atomic.result)?;
         engine.mark(&mut atomic.operands)?;
         engine.mark(&mut atomic.compare)?;
+        // The memory may change until the operation starts.
+        if atomic.flags.contains(OpFlags::TRIGGER) {
+            return Ok(Prepared::AsItIs);
+        }
         let copied = copy_if_device(&mut atomic.operands)
             .and_then(|operands| Ok((operands, copy_if_device(&mut atomic.compare)?)));
         match copied {
@@ -108,6 +115,20 @@ impl<T: Transport> Ep<T> {
                 state.posted();
                 Ok(Prepared::Failed)
             }
+        }
+    }
+}
+
+impl<T: Transport> Ep<T> {
+    /// Marks the memory of a collective. A short contribution is copied.
+    #[cold]
+    pub(super) fn prepare_collective(&self, call: &mut Collective) -> Result<Option<Block>> {
+        let engine = &self.shared.engine;
+        engine.mark(&mut call.input)?;
+        engine.mark(&mut call.output)?;
+        match call.input.remaining() <= Block::LARGE {
+            true => copy_if_device(&mut call.input).map_err(|_| Error::IO),
+            false => Ok(None),
         }
     }
 }

@@ -29,12 +29,12 @@ use crate::kind::Kind;
 pub struct Cuda {
     attribute: GetAttribute,
     range: GetRange,
-    /// What copies need; absent in libraries that only tell of addresses.
+    /// Functions for copies; a library may have only those for addresses.
     calls: Option<Calls>,
     lanes: Lanes,
     /// The process that has copied first, or 0: the driver does not serve its children.
     process: AtomicU32,
-    /// The failure after which the driver serves nobody any more, or 0.
+    /// The failure after which the driver can no longer be used, or 0.
     dead: AtomicI32,
 }
 
@@ -102,7 +102,7 @@ impl Cuda {
         })
     }
 
-    /// Whether memory can be copied, not only told of.
+    /// Whether the library has the functions for copies.
     pub fn can_copy(&self) -> bool {
         self.calls.is_some()
     }

@@ -103,7 +103,7 @@ pub(super) unsafe fn copy(
         return Ok(());
     }
     let at = address::plain(device);
-    // Freed memory belongs to nobody.
+    // The memory may have been freed.
     let driver = owner(at).ok_or(Fault { code: 0 });
     let (from, to) = (address::plain(from), address::plain(to));
     // SAFETY: the caller's promise.

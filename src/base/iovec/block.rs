@@ -69,7 +69,7 @@ fn part_of(whole: &Piece, len: usize) -> Piece {
     unsafe { Piece::new(whole.base, len) }
 }
 
-/// The blocks of this size that nobody uses.
+/// The unused blocks of this size.
 fn free(size: usize) -> MutexGuard<'static, Vec<Piece>> {
     let free = match size <= Block::SIZE {
         true => &FREE,

@@ -28,7 +28,7 @@ impl<T: Transport> Engine<T> {
             Some(desc) => self.mark_by(iov, desc)?,
             None => iov.mark(|span| hmem::driver::owner(span.start).is_some()),
         }
-        // What failed before was another operation.
+        // Earlier failures belong to other operations.
         iov.take_fault();
         Ok(())
     }
@@ -157,7 +157,7 @@ fn copy(iov: &IoVec) -> core::result::Result<(Block, IoVec), i32> {
 #[allow(dead_code)] // Blocks are only kept.
 pub(super) enum Prepared {
     AsItIs,
-    /// It sends a copy of its memory, which must stay until the transport has copied it.
+    /// The operation sends this copy of its memory, which stays until the transport has copied it.
     Copied(Block),
     /// The same for operands and values to compare, those that a device has.
     OperandsCopied(Option<Block>, Option<Block>),

@@ -193,7 +193,7 @@ impl Out {
         len + part
     }
 
-    /// What is sent in place of the packets.
+    /// Returns the packet that replaces those of this operation.
     #[cold]
     pub fn void_of(&self, error: Error) -> Void {
         let transaction = match self.begin {

@@ -420,8 +420,8 @@ check-hooks check-hooks-long: conformance
 	ctests/hooks/test_hmem.py $(BUILT)
 	ctests/hooks/run.sh $(if $(findstring long,$@),--long) $(BUILT) $(TARGET)/hooks $(CONFORMANCE)
 # Tests of data on device memory of a stand-in driver.
-check-device: conformance
-	ctests/device/run.sh $(BUILT) $(TARGET)/device $(CONFORMANCE)
+check-device check-device-long: conformance
+	ctests/device/run.sh $(if $(findstring long,$@),--long) $(BUILT) $(TARGET)/device $(CONFORMANCE)
 # The programs of check-c under valgrind; check-asan runs them, too.
 check-valgrind: all
 	ctests/c.sh --valgrind $(BUILT)
@@ -519,7 +519,7 @@ check-shm: all
 	$(SHM_SAFETY)
 
 # Checks that are too slow for `make check`. Run them before a release.
-LONG_CHECKS := static deb rpm wheel reproducible kernel musl aarch64 book loom miri bindings release-programs programs loopback verbs verbs-devices fuzz hooks-long shm-long mpi-long valgrind memory memory-long threads-long
+LONG_CHECKS := static deb rpm wheel reproducible kernel musl aarch64 book loom miri bindings release-programs programs loopback verbs verbs-devices fuzz hooks-long device-long shm-long mpi-long valgrind memory memory-long threads-long
 # Programs of other projects, and MPI over several hosts; FABTESTS may name a folder with the programs of fabtests. The
 # results are written into MATRIX.md. check-mpi runs a selection of them.
 check-programs: all

@@ -49,7 +49,7 @@ pub(super) struct Limits {
     pub(super) of_write: AtomicBool,
 }
 
-/// Most bytes that are injected where memory may be that of devices, if the provider does not permit more.
+/// Bytes of device memory that are copied when they are posted.
 pub(super) const SHORT: usize = 4096;
 
 impl Limits {
@@ -79,9 +79,9 @@ impl Limits {
             size: all(info.ep.max_msg_size),
             // shm's entries with FI_HMEM have 0, for programs that would pass device memory to a provider that cannot
             // copy it.
-            inject: all(match takes_devices {
-                true => info.tx.inject_size.max(SHORT),
-                false => info.tx.inject_size,
+            inject: all(match info.tx.inject_size {
+                0 if takes_devices => SHORT,
+                size => size,
             }),
             iovs,
             target_iovs,

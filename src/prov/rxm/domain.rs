@@ -126,6 +126,7 @@ impl Transport for Rxm {
     const CQ_DATA_SIZE: usize = size_of::<u64>();
     const CONNECTS_TO_PEERS: bool = true;
     const HMEM: bool = true;
+    const COPIES: bool = true;
 
     fn prov_name(fabric: &LowerFabric) -> &'static CStr {
         fabric.prov_name

@@ -59,7 +59,8 @@ impl<T: Transport> Ep<T> {
             true => Block::LARGE,
             // The memory may change until the operation starts.
             false if tx.flags.contains(OpFlags::TRIGGER) => 0,
-            false => self.inject_size(tx.what).clamp(SHORT, Block::LARGE),
+            false if T::COPIES => self.inject_size(tx.what).clamp(SHORT, Block::LARGE),
+            false => SHORT,
         };
         if !sends || len > most {
             tx.flags |= OpFlags::DEVICE;

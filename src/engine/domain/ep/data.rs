@@ -92,7 +92,9 @@ impl<T: Transport> Ep<T> {
             }
         };
         tx.flags = flags;
-        drop(prepared);
+        if let (Err(_), Prepared::Copied(_block, own)) = (&result, prepared) {
+            tx.iov = own;
+        }
         result
     }
 

@@ -68,9 +68,9 @@ impl<T: Transport> Ep<T> {
         }
         Ok(match copy(&tx.iov) {
             Ok((block, copied)) => {
-                tx.iov = copied;
+                let own = core::mem::replace(&mut tx.iov, copied);
                 tx.flags |= OpFlags::INJECT;
-                Prepared::Copied(block)
+                Prepared::Copied(block, own)
             }
             Err(code) => {
                 let mut guard = self.shared.engine.lock_data()?;
@@ -158,8 +158,9 @@ fn copy(iov: &IoVec) -> core::result::Result<(Block, IoVec), i32> {
 #[allow(dead_code)] // Blocks are only kept.
 pub(super) enum Prepared {
     AsItIs,
-    /// The operation sends this copy of its memory, which stays until the transport has copied it.
-    Copied(Block),
+    /// The operation sends this copy of its memory, which stays until the transport has copied it. If the operation is
+    /// refused, it gets its own memory back.
+    Copied(Block, IoVec),
     /// The same for operands and values to compare, those that a device has.
     OperandsCopied(Option<Block>, Option<Block>),
     /// The device did not give the bytes, which the completion reports.

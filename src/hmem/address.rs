@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Addresses of pieces of memory. One in device memory has a mark, so that each copy sees how its memory is reached
-//! without asking a driver. The mark is a bit that no address of a process has.
+//! without asking a driver. The mark is the highest bit, which no address of a process has, nor the tags that x86's and
+//! Arm's processors let programs put into addresses (LAM, MTE).
 
 const MARK: usize = 1 << (usize::BITS - 1);
 

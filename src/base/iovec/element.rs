@@ -5,8 +5,8 @@
 //! of the same name, in any process, as one actor, so the lock of a domain is not sufficient. Elements of 1, 2, 4 and 8
 //! bytes at their natural alignment are changed with the processor's own instructions, which are also atomic between
 //! processes that share the memory, and against atomics of the application. All other elements (larger or misaligned
-//! ones, and those in device memory) are changed under one lock of the process. The same element always takes the same
-//! path, because only its address and size decide.
+//! ones) are changed under one lock of the process. The same element always takes the same path, because only its
+//! address and size decide. Elements in device memory: `IoVec::change_by_copy`.
 
 use core::ptr;
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -30,12 +30,9 @@ impl IoVec {
             self.done = 0;
         }
         if self.at >= self.count || self.pieces[usize::from(self.at)].len - self.done < N {
-            return self.update_by_copies(change);
+            return self.update_across(change);
         }
         let piece = &self.pieces[usize::from(self.at)];
-        if piece.is_device() {
-            return self.update_by_copies(change);
-        }
         // SAFETY: the maker of the piece (`Piece::new`) promised its memory for as long as the piece is kept; `N` of
         // its bytes are left.
         let before = unsafe { update(piece.at(self.done), change) };
@@ -43,10 +40,9 @@ impl IoVec {
         Some(before)
     }
 
-    /// As `update`, for an element that crosses the end of its piece, as can happen in a region of several buffers, and
-    /// for elements in device memory.
+    /// As `update`, for an element that crosses the end of its piece, as can happen in a region of several buffers.
     #[cold]
-    fn update_by_copies<const N: usize>(
+    fn update_across<const N: usize>(
         &mut self,
         change: impl Fn([u8; N]) -> Option<[u8; N]>,
     ) -> Option<[u8; N]> {

@@ -95,6 +95,10 @@ impl<T: Transport> Ep<T> {
         if let (Err(_), Prepared::Copied(_block, own)) = (&result, prepared) {
             tx.iov = own;
         }
+        // A refused operation may start later: `post_refused`.
+        if result.is_err() && tx.iov.is_device() {
+            tx.flags |= OpFlags::DEVICE;
+        }
         result
     }
 

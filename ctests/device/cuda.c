@@ -6,7 +6,7 @@
 //! As the driver's manual says: nothing works before cuInit, or in a child of the process; copies need a current
 //! context and are done when the stream is waited for, not before.
 //!
-//! DEVICE_FAIL=function:nth:code[:sticky] makes a call fail, and with `sticky` all later ones. DEVICE_COUNT: devices.
+//! DEVICE_FAIL=function:nth:code[:sticky] makes a call fail, 0 each call, and with `sticky` all later ones. DEVICE_COUNT: devices.
 //! DEVICE_LOG: a file to which each call's name is appended. cuStandInLeft returns the objects that are open.
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -80,7 +80,7 @@ static CUresult enter(const char *function)
 	counted[i].calls++;
 	if (sticky)
 		code = sticky;
-	else if (wanted && sscanf(wanted, "%63[^:]:%u:%d", name, &nth, &code) == 3 && !strcmp(name, function) && counted[i].calls == nth)
+	else if (wanted && sscanf(wanted, "%63[^:]:%u:%d", name, &nth, &code) == 3 && !strcmp(name, function) && (!nth || counted[i].calls == nth))
 		sticky = strstr(wanted, ":sticky") ? code : 0;
 	else
 		code = SUCCESS;
@@ -541,6 +541,19 @@ void cuStandInRestart(void)
 	memset(counted, 0, sizeof(counted));
 	sticky = 0;
 	pthread_mutex_unlock(&mutex);
+}
+
+// For tests: how often a function was called.
+unsigned cuStandInCalls(const char *function)
+{
+	unsigned calls = 0;
+
+	pthread_mutex_lock(&mutex);
+	for (unsigned i = 0; counted[i].name; i++)
+		if (!strcmp(counted[i].name, function))
+			calls = counted[i].calls;
+	pthread_mutex_unlock(&mutex);
+	return calls;
 }
 
 // For tests: objects of the library that are open.

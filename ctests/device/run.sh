@@ -24,6 +24,15 @@ for provider in core shm tcp 'tcp;ofi_rxm' 'udp;ofi_rxd'; do
 	echo "== $provider"
 	"$conformance" -j 2 -t 120 -p "$provider" "${pages[@]}" | grep -v '^ok ' || status=1
 done
+echo '== messages between processes'
+processes=$folder/processes
+"${CC:-cc}" -std=gnu17 -O2 -g -Wall -Wextra -Wno-missing-field-initializers -I../../include -o "$processes" ../shm/*.c \
+	-L"$library" -lfabric
+for provider in shm tcp; do
+	for what in plain stale uncached cannot excluded killed; do
+		SHM_PROVIDER=$provider SHM_DEVICE=$what "$processes" device || { echo "FAILED $provider $what"; status=1; }
+	done
+done
 echo '== tcp without shared memory'
 FI_TCP_SHARED_MEMORY=0 "$conformance" -j 2 -t 120 -p tcp -e rdm "${pages[@]}" | grep -v '^ok ' || status=1
 exit $status

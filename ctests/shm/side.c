@@ -246,6 +246,8 @@ void verify(const void *mem, size_t len, uint64_t from, const char *what)
 
 // ---- Endpoints
 
+uint64_t side_caps;
+
 void open_side(struct side *side)
 {
 	struct fi_info *hints = fi_allocinfo();
@@ -257,10 +259,12 @@ void open_side(struct side *side)
 
 	CHECK(hints);
 	*side = (struct side){ 0 };
-	hints->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC;
+	hints->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | side_caps;
 	hints->mode = FI_CONTEXT | FI_CONTEXT2;
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+	if (side_caps & FI_HMEM && !tcp)
+		hints->domain_attr->mr_mode |= FI_MR_HMEM;
 	hints->domain_attr->threading = FI_THREAD_SAFE;
 	if (getenv("SHM_AUTO"))
 		hints->domain_attr->progress = FI_PROGRESS_AUTO;
@@ -563,6 +567,8 @@ int main(int argc, char **argv)
 		case_folder();
 	else if (!strcmp(name, "together"))
 		case_together();
+	else if (!strcmp(name, "device"))
+		case_device();
 	else
 		case_surroundings(name);
 	return 0;

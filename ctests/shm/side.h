@@ -73,6 +73,7 @@ struct side {
 	struct fid_cq *cq;
 	char name[256];
 };
+extern uint64_t side_caps; // more capabilities of the next endpoints
 void open_side(struct side *side);
 void close_side(struct side *side);
 fi_addr_t insert(struct side *side, const char *name);
@@ -127,5 +128,6 @@ void case_stays(void);
 void case_fork_busy(void);
 void case_folder(void);
 void case_together(void);
+void case_device(void);
 
 #endif

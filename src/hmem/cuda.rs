@@ -8,6 +8,7 @@
 
 mod calls;
 mod context;
+mod ipc;
 mod lanes;
 
 use core::ffi::{CStr, c_char, c_int, c_void};
@@ -18,10 +19,11 @@ use std::sync::OnceLock;
 
 use sys::shared_object::SharedObject;
 
-use self::calls::Calls;
+use self::calls::{Calls, IpcCalls};
 use self::context::Current;
 use self::lanes::Lanes;
 use crate::driver::Driver;
+use crate::export::Export;
 use crate::faults::Fault;
 use crate::kind::Kind;
 
@@ -31,6 +33,8 @@ pub struct Cuda {
     range: GetRange,
     /// Functions for copies; a library may have only those for addresses.
     calls: Option<Calls>,
+    /// Functions for memory of other processes.
+    ipc: Option<IpcCalls>,
     lanes: Lanes,
     /// The process that has copied first, or 0: the driver does not serve its children.
     process: AtomicU32,
@@ -91,11 +95,13 @@ impl Cuda {
         let (attribute, range) =
             functions.ok_or("libcuda.so.1 does not have the functions that tell of addresses")?;
         let calls = Calls::of(&library);
+        let ipc = IpcCalls::of(&library);
         library.keep();
         Ok(Cuda {
             attribute,
             range,
             calls,
+            ipc,
             lanes: Lanes::default(),
             process: AtomicU32::new(0),
             dead: AtomicI32::new(0),
@@ -226,6 +232,29 @@ impl Driver for Cuda {
             Err(_) => {}
         }
         copied
+    }
+
+    fn shares(&self) -> bool {
+        self.ipc.is_some()
+    }
+
+    fn number(&self, address: usize) -> Option<u64> {
+        self.ask(BUFFER_ID, address)
+    }
+
+    fn export(&self, address: usize) -> Option<Export> {
+        self.export_of(self.ipc.as_ref()?, address)
+    }
+
+    fn import(&self, export: &Export, near: Option<usize>) -> Result<(usize, usize), Fault> {
+        let ipc = self.ipc.as_ref().ok_or(Fault { code: 0 })?;
+        self.import_of(ipc, export, near)
+    }
+
+    fn close(&self, base: usize) {
+        if let Some(ipc) = &self.ipc {
+            self.close_import(ipc, base);
+        }
     }
 
     fn name_of(&self, fault: Fault) -> Option<String> {

@@ -5,7 +5,9 @@ use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use crate::address;
 use crate::cuda::Cuda;
+use crate::export::Export;
 use crate::faults::Fault;
+use crate::import;
 use crate::kind::Kind;
 
 /// The driver of one kind of devices. Threads may call it at the same time.
@@ -16,11 +18,31 @@ pub trait Driver: Sync {
     /// Whether an address is in memory of a device that the processor cannot access. No address is while the program
     /// has not initialized the driver.
     fn owns(&self, address: usize) -> bool;
-    /// Copies bytes; one of the two addresses, `device`, is in memory of a device. Returns when the bytes have arrived.
+    /// Copies bytes; one of the two addresses, `device`, is in memory of a device, and the other one may be. Returns when
+    /// the bytes have arrived.
     ///
     /// # Safety
     /// The memory of the host's side is readable, or writable, and not used otherwise.
     unsafe fn copy(&self, device: usize, from: usize, to: usize, len: usize) -> Result<(), Fault>;
+    /// Whether processes can map each other's allocations.
+    fn shares(&self) -> bool {
+        false
+    }
+    /// The number of the allocation with this address, which no other one of this process ever has.
+    fn number(&self, _address: usize) -> Option<u64> {
+        None
+    }
+    /// Returns the allocation with this address, if other processes can map it.
+    fn export(&self, _address: usize) -> Option<Export> {
+        None
+    }
+    /// Maps an allocation of another process for copies to or from this address in memory of a device; `None`: to or
+    /// from the host. Returns where it begins, and its length.
+    fn import(&self, _export: &Export, _near: Option<usize>) -> Result<(usize, usize), Fault> {
+        Err(Fault { code: 0 })
+    }
+    /// Closes what `import` has returned.
+    fn close(&self, _base: usize) {}
     /// The driver's name of a failure.
     fn name_of(&self, fault: Fault) -> Option<String>;
     /// Gives back what copies have taken from the driver.
@@ -56,6 +78,7 @@ impl User {
 impl Drop for User {
     fn drop(&mut self) {
         if USERS.fetch_sub(1, Ordering::Relaxed) == 1 {
+            import::close_all();
             all().for_each(Driver::release);
         }
     }
@@ -108,6 +131,17 @@ pub(super) unsafe fn copy(
     let (from, to) = (address::plain(from), address::plain(to));
     // SAFETY: the caller's promise.
     driver.and_then(|driver| unsafe { driver.copy(at, from, to, len) })
+}
+
+/// Copies bytes of device memory of this process to other memory, which a device has if the address is marked.
+///
+/// # Safety
+/// `len` bytes at `to` are writable memory.
+#[cold]
+pub unsafe fn copy_within(from: usize, to: *mut u8, len: usize) -> Result<(), Fault> {
+    let driver = owner(from).ok_or(Fault { code: 0 })?;
+    // SAFETY: the caller's promise; the driver owns the source.
+    unsafe { driver.copy(from, from, address::plain(to), len) }
 }
 
 /// Describes a failure for fi_cq_strerror.

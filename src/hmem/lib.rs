@@ -3,6 +3,7 @@
 //! address, which is marked if a device has the memory, and asks the driver of that device then.
 //!
 //! - `address`: marked addresses; `kind`: the kinds; `driver`: what a driver does; `cuda`: NVIDIA's
+//! - `export`, `import`: memory that processes map from each other
 //! - `faults`: copies that have failed; `stage`: host memory between devices and the kernel
 //!
 //! Trusted with: the addresses that its callers give.
@@ -10,7 +11,9 @@
 pub mod address;
 pub mod cuda;
 pub mod driver;
+pub mod export;
 pub mod faults;
+pub mod import;
 pub mod kind;
 pub mod stage;
 

@@ -26,6 +26,8 @@ pub struct Hello {
     pub probe: ProcessProbe,
     /// A second descriptor shows registered memory, and the endpoint grants the use of it.
     pub is_open: bool,
+    /// Kinds of device memory that the side can map, a bit for each: `hmem::import::kinds`.
+    pub imports: u8,
     /// Name of the connecting side, at most `WHO` bytes.
     pub who: Vec<u8>,
 }
@@ -36,6 +38,7 @@ pub struct Answer {
     pub verdict: Verdict,
     /// The same flag as in the hello. If set, the answer carries one descriptor.
     pub is_open: bool,
+    pub imports: u8,
     pub probe: ProcessProbe,
 }
 
@@ -119,9 +122,11 @@ const WHO_LEN_AT: usize = 6;
 const RING_AT: usize = 8;
 const WHO_AT: usize = AFTER_PROBE;
 const OPEN_AT: usize = HELLO - 1;
+const IMPORTS_AT: usize = HELLO - 2;
 /// Offsets in an answer.
 const VERDICT_AT: usize = 6;
 const ANSWER_OPEN_AT: usize = 7;
+const ANSWER_IMPORTS_AT: usize = 8;
 
 /// Writes the magic and the version of this library.
 fn put_start(out: &mut [u8]) {
@@ -149,6 +154,7 @@ impl Hello {
         put_probe(&mut out, PROBE_AT, &self.probe);
         put(&mut out, WHO_AT, who);
         out[OPEN_AT] = u8::from(self.is_open);
+        out[IMPORTS_AT] = self.imports;
         out
     }
 
@@ -171,6 +177,7 @@ impl Hello {
             ring,
             probe: probe(&bytes[PROBE_AT..]).ok_or(Verdict::Version)?,
             is_open: bytes[OPEN_AT] != 0,
+            imports: bytes[IMPORTS_AT],
             who,
         })
     }
@@ -185,6 +192,7 @@ impl Answer {
         let verdict = Verdict::ALL.iter().position(|v| *v == self.verdict);
         out[VERDICT_AT] = verdict.unwrap_or(0) as u8;
         out[ANSWER_OPEN_AT] = u8::from(self.is_open);
+        out[ANSWER_IMPORTS_AT] = self.imports;
         put_probe(&mut out, PROBE_AT, &self.probe);
         out
     }
@@ -198,6 +206,7 @@ impl Answer {
         Some(Answer {
             verdict,
             is_open: bytes[ANSWER_OPEN_AT] != 0,
+            imports: bytes[ANSWER_IMPORTS_AT],
             probe: probe(&bytes[PROBE_AT..])?,
         })
     }
@@ -215,6 +224,7 @@ mod tests {
                 bytes: *b"0123456789abcdef",
             },
             is_open: true,
+            imports: 2,
             who: b"fi_shm://1:2:3".to_vec(),
         }
     }
@@ -226,6 +236,7 @@ mod tests {
             let answer = Answer {
                 verdict,
                 is_open: verdict == Verdict::Memory,
+                imports: 6,
                 probe: hello().probe,
             };
             assert_eq!(Answer::decode(&answer.encode()), Some(answer));
@@ -240,15 +251,16 @@ mod tests {
         assert_eq!(bytes[8..16], 65536u64.to_ne_bytes());
         assert_eq!(bytes[16..24], 0x1234_5678_9abc_u64.to_ne_bytes());
         assert_eq!(&bytes[24..54], b"0123456789abcdeffi_shm://1:2:3");
-        assert_eq!((bytes[54], bytes[318], bytes[319]), (0, 0, 1));
+        assert_eq!((bytes[54], bytes[318], bytes[319]), (0, 2, 1));
         let answer = Answer {
             verdict: Verdict::Memory,
             is_open: true,
+            imports: 6,
             probe: hello().probe,
         };
         let bytes = answer.encode();
         assert_eq!(bytes[..8], [b'I', b'F', b's', b'm', 4, 0, 3, 1]);
-        assert_eq!(bytes[8..16], [0; 8]);
+        assert_eq!(bytes[8..16], [6, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(bytes[16..24], 0x1234_5678_9abc_u64.to_ne_bytes());
         assert_eq!(&bytes[24..], b"0123456789abcdef");
     }
@@ -272,6 +284,7 @@ mod tests {
         let mut answer = Answer {
             verdict: Verdict::Welcome,
             is_open: false,
+            imports: 0,
             probe: hello().probe,
         }
         .encode();

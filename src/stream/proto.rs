@@ -9,6 +9,7 @@ mod atomic;
 mod auth;
 mod collective;
 mod connect;
+mod export;
 mod frame;
 mod head;
 mod message;
@@ -25,6 +26,7 @@ pub use connect::{
     CLOSES, CM_HEADER, CmHeader, CmKind, EXTENSIONS, MAX_PRIVATE, RdmPrivate, decode_cm, encode_cm,
     private_of,
 };
+pub use export::Exported;
 pub use frame::{Close, Decoded, Frame, Refused, decode, is_rendezvous_data};
 pub use head::{BASE_HEADER, MAX_CONTEXTS, MAX_HEADER, WireError, renumber};
 pub use message::{MAX_MESSAGE_HEADER, Message};

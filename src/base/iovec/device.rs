@@ -5,13 +5,17 @@
 //! Trusted with: that the bytes in the stage are used before the next ones get there. A list of pieces is used up
 //! before another is made.
 
+use core::ops::Range;
+use core::ptr;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
+use hmem::import::Import;
 use hmem::stage;
 use sys::io_list::GatherList;
 
 use super::{IoVec, Piece, Span};
+use crate::grow::reserve;
 
 impl IoVec {
     /// Whether a device has a piece of the memory.
@@ -62,6 +66,66 @@ impl IoVec {
             let len = read(stage)?;
             Ok(self.again().copy_in(&stage[..len]))
         })
+    }
+
+    /// Returns the address of the next byte, which is marked if a device has it.
+    pub fn next_address(&self) -> *const u8 {
+        let pieces = &self.pieces[usize::from(self.at)..usize::from(self.count)];
+        let mut skip = self.done;
+        for piece in pieces {
+            if piece.len > skip {
+                return piece.base.wrapping_byte_add(skip);
+            }
+            skip = 0;
+        }
+        ptr::null()
+    }
+
+    /// Fills the memory with bytes of a mapped allocation of another process. Returns false if they did not all arrive.
+    #[cold]
+    pub fn fill_from_import(&self, import: &Import, from: Range<usize>) -> bool {
+        self.fill_by_place(from, |at, to, len| {
+            // SAFETY: the maker of the piece promised its memory for as long as it is kept.
+            unsafe { import.copy_to(at, to, len) }.is_ok()
+        })
+    }
+
+    /// Does the same with device memory of this process.
+    #[cold]
+    pub fn fill_from_device(&self, from: Range<usize>) -> bool {
+        self.fill_by_place(from, |at, to, len| {
+            // SAFETY: as above; the driver checks the device's side.
+            unsafe { hmem::driver::copy_within(at, to, len) }.is_ok()
+        })
+    }
+
+    /// Returns `len` bytes that a call puts into new host memory, unless it returns false.
+    #[cold]
+    pub fn bytes_by(len: usize, fill: impl FnOnce(&IoVec) -> bool) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        reserve(&mut bytes, len).ok()?;
+        bytes.resize(len, 0);
+        // SAFETY: the list is dropped before `bytes` is used again.
+        let piece = unsafe { Piece::new(bytes.as_mut_ptr(), len) };
+        fill(&IoVec::from(piece)).then_some(bytes)
+    }
+
+    fn fill_by_place(
+        &self,
+        from: Range<usize>,
+        copy: impl Fn(usize, *mut u8, usize) -> bool,
+    ) -> bool {
+        let mut from = from;
+        let mut skip = self.done;
+        for piece in &self.pieces[usize::from(self.at)..usize::from(self.count)] {
+            let len = (piece.len - skip).min(from.len());
+            if len > 0 && !copy(from.start, piece.base.wrapping_byte_add(skip), len) {
+                return false;
+            }
+            from.start += len;
+            skip = 0;
+        }
+        true
     }
 
     /// Changes the next `len` bytes through a copy in the host's memory, one such change of the process at a time. It

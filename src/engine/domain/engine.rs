@@ -22,6 +22,8 @@ use base::log::{Source, Subsys, log_info};
 use base::settings::Settings;
 use base::text::names;
 use base::{Caps, Error, MrMode, OpFlags, Result};
+use hmem::driver::User;
+use hmem::import;
 use object::ops::transfer::Rx;
 use sync::{Callers, Children, Guard, Lock, Refused, Serialized, Uses};
 use sys::event::SharedFd;
@@ -115,7 +117,7 @@ pub struct Engine<T: Transport> {
     pub(super) reads_descs: bool,
     /// Operations may name memory of devices (FI_HMEM).
     pub(super) takes_devices: bool,
-    _device_user: Option<hmem::driver::User>,
+    _device_user: Option<User>,
     /// The engine has given regions their descriptors, in this table; otherwise the transport has.
     pub(super) gives_descs: bool,
     descs: Mutex<Descs>,
@@ -162,8 +164,7 @@ impl<T: Transport> Engine<T> {
         let has_descs = fabric.api_version >= since::V1_22
             || info.domain.mr_mode.intersects(flags!(MrMode: LOCAL | HMEM));
         let takes_devices = T::HMEM && info.caps.contains(Caps::HMEM);
-        let device_user =
-            takes_devices.then(|| hmem::driver::User::new(|kind| Settings::get().wants_hmem(kind)));
+        let device_user = takes_devices.then(user_of_devices);
         let gives_descs = takes_devices && !transport.reads_descs();
         let reads_descs = has_descs && (transport.reads_descs() || gives_descs);
         let mut domain = DomainState::new(Regions::new(policy));
@@ -359,4 +360,12 @@ pub(super) fn domain_key<T: Transport>(attr: &DomainAttr) -> Result<Option<Key>>
 pub fn driver<T: Transport>(engine: &Arc<Engine<T>>) -> Weak<dyn Driver> {
     let weak: Weak<Engine<T>> = Arc::downgrade(engine);
     weak
+}
+
+/// Opens the drivers of devices for a domain, with the limits of the settings.
+fn user_of_devices() -> User {
+    let settings = Settings::get();
+    let (count, bytes) = (settings.mr_cache_max_count, settings.mr_cache_max_size);
+    import::limit(count, bytes);
+    User::new(|kind| settings.wants_hmem(kind))
 }

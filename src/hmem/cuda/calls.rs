@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The functions of the driver that copies need. All return a CUresult, 0 for success.
+//! The functions of the driver that copies need, and those for memory of other processes. All return a CUresult, 0 for
+//! success.
 
 use core::ffi::{c_char, c_int, c_uint, c_void};
 
 use sys::shared_object::SharedObject;
+
+use crate::export::HANDLE;
 
 /// CUcontext and CUstream.
 pub type Object = *mut c_void;
@@ -51,6 +54,38 @@ impl Calls {
                 destroy: library.function(c"cuStreamDestroy_v2")?,
                 wait: library.function(c"cuStreamSynchronize")?,
                 copy: library.function(c"cuMemcpyAsync")?,
+            })
+        }
+    }
+}
+
+/// CUipcMemHandle. The driver takes it by value.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct IpcHandle(pub [u8; HANDLE]);
+
+/// Functions for memory that processes share.
+pub struct IpcCalls {
+    /// cuDeviceGetUuid.
+    pub name: unsafe extern "C" fn(*mut u8, c_int) -> c_int,
+    /// cuIpcGetMemHandle.
+    pub handle: unsafe extern "C" fn(*mut IpcHandle, u64) -> c_int,
+    /// cuIpcOpenMemHandle: place of the address, handle, flags.
+    pub open: unsafe extern "C" fn(*mut u64, IpcHandle, c_uint) -> c_int,
+    /// cuIpcCloseMemHandle.
+    pub close: unsafe extern "C" fn(u64) -> c_int,
+}
+
+impl IpcCalls {
+    /// `None` if one is missing.
+    pub fn of(library: &SharedObject) -> Option<IpcCalls> {
+        // SAFETY: as in `Calls::of`.
+        unsafe {
+            Some(IpcCalls {
+                name: library.function(c"cuDeviceGetUuid_v2")?,
+                handle: library.function(c"cuIpcGetMemHandle")?,
+                open: library.function(c"cuIpcOpenMemHandle_v2")?,
+                close: library.function(c"cuIpcCloseMemHandle")?,
             })
         }
     }

@@ -15,7 +15,7 @@ pub struct Current<'a> {
 }
 
 /// CUresult: there is no context.
-const INVALID_CONTEXT: c_int = 201;
+pub const INVALID_CONTEXT: c_int = 201;
 
 impl<'a> Current<'a> {
     /// The context at this address, which is that of memory that was allocated.

@@ -7,6 +7,7 @@
 
 use super::atomic::Atomic;
 use super::collective::{Collective, CollectiveEnd};
+use super::export::Exported;
 use super::head::{Fields, Head, MAX_HEADER, Shape, WireError, split};
 use super::message::{Ack, Message};
 use super::rendezvous::{Offer, ReadyToSend, RendezvousData, Share, Word};
@@ -31,6 +32,7 @@ pub enum Frame {
     CollectiveEnd(CollectiveEnd),
     Atomic(Atomic),
     Offer(Offer),
+    Exported(Exported),
     /// The offered message with this index has been fetched.
     Taken {
         index: u8,
@@ -95,6 +97,7 @@ pub(super) mod code {
     pub const TAKEN: u8 = 34;
     pub const SHARE: u8 = 35;
     pub const DONE: u8 = 36;
+    pub const EXPORTED: u8 = 39;
 }
 
 fn shape(head: &Head) -> Option<&'static Shape> {
@@ -123,6 +126,7 @@ fn shape(head: &Head) -> Option<&'static Shape> {
         code::TAKEN => &Word::TAKEN,
         code::SHARE => &Share::SHAPE,
         code::DONE => &Word::DONE,
+        code::EXPORTED => &Exported::SHAPE,
         _ => return None,
     })
 }
@@ -207,6 +211,7 @@ impl Frame {
             Frame::CollectiveEnd(ref end) => end.encode(counter, swap, out),
             Frame::Atomic(ref atomic) => atomic.encode(counter, swap, out),
             Frame::Offer(ref offer) => offer.encode(counter, swap, out),
+            Frame::Exported(ref exported) => exported.encode(counter, swap, out),
             Frame::Taken { index } => word(code::TAKEN, index, out),
             Frame::Share(ref share) => share.encode(counter, swap, out),
             Frame::Refused(refused) => word(code::REFUSED, refused.number(), out),

@@ -42,6 +42,8 @@ pub enum WireError {
     Index(u8),
     /// A receive context that no endpoint has.
     Context(u8),
+    /// A kind of memory that no device has.
+    Memory(u8),
     /// Segment or message lengths that overflow, or a write of more bytes than its segments hold.
     Length,
 }
@@ -56,6 +58,7 @@ impl fmt::Display for WireError {
             WireError::TotalSize(size) => write!(f, "impossible total size {size}"),
             WireError::Index(index) => write!(f, "unknown message index {index}"),
             WireError::Context(context) => write!(f, "no endpoint has a receive context {context}"),
+            WireError::Memory(kind) => write!(f, "no device has memory of kind {kind}"),
             WireError::Length => f.write_str("segments and message differ in length"),
         }
     }
@@ -197,6 +200,12 @@ impl<'a, const LEN: usize> Writer<'a, LEN> {
     pub fn put(&mut self, value: u64) {
         self.set(self.at, value);
         self.at += FIELD;
+    }
+
+    /// Appends bytes that have no order.
+    pub fn put_bytes(&mut self, bytes: &[u8]) {
+        self.out[self.at..][..bytes.len()].copy_from_slice(bytes);
+        self.at += bytes.len();
     }
 
     #[inline(always)]
@@ -367,6 +376,12 @@ impl<'a> Fields<'a> {
         let value = field(self.bytes, self.at, self.swap);
         self.at += FIELD;
         value
+    }
+
+    /// Reads bytes that have no order.
+    pub fn bytes(&mut self, to: &mut [u8]) {
+        to.copy_from_slice(&self.bytes[self.at..][..to.len()]);
+        self.at += to.len();
     }
 
     /// Reads the CQ data if the frame has some.

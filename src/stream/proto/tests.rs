@@ -5,6 +5,8 @@
 
 use super::segments::Segs;
 use super::*;
+use hmem::Kind;
+use hmem::export::Export;
 use object::ops::atomic::Family;
 
 mod any;
@@ -208,6 +210,10 @@ fn samples() -> Vec<Frame> {
         Frame::Done { index: 254 },
         Frame::Close(Close::Request),
         Frame::Close(Close::Withdrawn),
+        Frame::Exported(Exported {
+            index: 254,
+            export: export(),
+        }),
         Frame::Refused(Refused::Ack),
         Frame::Refused(Refused::Response),
         Frame::Collective(Collective {
@@ -224,6 +230,16 @@ fn samples() -> Vec<Frame> {
         }),
     ]);
     all
+}
+
+fn export() -> Export {
+    Export {
+        kind: Kind::Cuda,
+        handle: [0xab; 64],
+        device: [0xcd; 16],
+        base: 0x7f00_0000_0000,
+        len: 0x20_0000,
+    }
 }
 
 #[test]

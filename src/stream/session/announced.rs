@@ -11,6 +11,7 @@ use crate::session::payload::Payload;
 use crate::shm_channel::Places;
 use base::{IoVec, Span};
 use engine::domain_state::TxOp;
+use hmem::Kind;
 use sync::split_copy::SplitCopy;
 
 /// Maximum of messages that are announced to the peer at a time; their indexes start at 1.
@@ -21,6 +22,8 @@ pub struct RendezvousOut {
     pub tag: u64,
     pub op: TxOp,
     pub payload: Payload,
+    /// The kind of the device memory that the peer can map to fetch it.
+    pub exported: Option<Kind>,
     /// Header for its bytes when the peer requests them.
     pub data: RendezvousData,
 }
@@ -67,11 +70,19 @@ impl Announced {
     }
 
     /// Keeps a message with a free index until the peer names it.
-    pub fn insert(&mut self, index: u8, message: &Message, payload: Payload, op: TxOp) {
+    pub fn insert(
+        &mut self,
+        index: u8,
+        message: &Message,
+        payload: Payload,
+        op: TxOp,
+        exported: Option<Kind>,
+    ) {
         let kept = RendezvousOut {
             tag: message.tag,
             op,
             payload,
+            exported,
             data: RendezvousData {
                 index,
                 has_data: message.data.is_some(),

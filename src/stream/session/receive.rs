@@ -268,6 +268,10 @@ impl<A: Address> Session<A> {
                 self.place(cx, sink, data.payload, message.ack);
                 Ok(())
             }
+            Frame::Exported(exported) => {
+                let shares = cx.link.memory().is_some();
+                self.rx.told.exported(exported, shares)
+            }
             Frame::Offer(offer) => {
                 let announcement = self.rx.told.offered(offer, cx.link.memory().is_some())?;
                 self.handle_announcement(cx, announcement)

@@ -205,7 +205,7 @@ impl<A: Address> Session<A> {
                 .wait(cx, frame, Payload::of(&op, iov), op, self.state);
             return Ok(());
         }
-        match self.tx.way(cx, &frame, &op, self.agreed)? {
+        match self.tx.way(cx, &frame, Some(&iov), &op, self.agreed)? {
             Way::Frame => self.tx.out.send_operation(cx, &frame, iov, op),
             way => {
                 let payload = Payload::of(&op, iov);
@@ -235,7 +235,7 @@ impl<A: Address> Session<A> {
             self.tx.wait(cx, frame, payload, op, self.state);
             return Ok(());
         }
-        self.tx.way(cx, &frame, &op, self.agreed)?;
+        self.tx.way(cx, &frame, None, &op, self.agreed)?;
         // The payload has to be copied, so it needs room in the staging buffer.
         if self.tx.out.is_crowded() {
             return Err(cx.again(&op));

@@ -6,7 +6,9 @@ mod unfinished;
 
 use std::collections::VecDeque;
 
-use crate::proto::{Frame, MAX_HEADER, Message, Offer, ReadResponse, ReadyToSend, Refused, Share};
+use crate::proto::{
+    Exported, Frame, MAX_HEADER, Message, Offer, ReadResponse, ReadyToSend, Refused, Share,
+};
 use crate::session::announced::{Announced, Helping, places_of};
 use crate::session::outbox::Outbox;
 use crate::session::payload::Payload;
@@ -14,11 +16,12 @@ use crate::session::reads::{ReadOp, Reads};
 use crate::session::receive::Fault;
 use crate::session::told::GARBAGE;
 use crate::session::{Agreed, Cx, State};
-use crate::shm_channel::Help;
+use crate::shm_channel::{Help, RECORD};
 use base::flags::flags;
 use base::{Error, IoVec, OpFlags, Result};
 use engine::domain_state::TxOp;
 use engine::transport::Address;
+use hmem::export::{self, Export};
 use object::ops::transfer::What;
 use sync::split_copy::SplitCopy;
 use sync::stats::Count;
@@ -55,6 +58,8 @@ pub enum Way {
     Rendezvous,
     /// An announcement of the message and its address; the peer fetches the payload itself when a receive has matched.
     Offer,
+    /// The same for device memory, which the peer maps.
+    Export,
     /// A request with payload; another payload comes back.
     Exchange,
 }
@@ -93,6 +98,7 @@ impl SendState {
         &self,
         cx: &mut Cx<'_, A>,
         frame: &Frame,
+        iov: Option<&IoVec>,
         op: &TxOp,
         agreed: Agreed,
     ) -> Result<Way> {
@@ -107,6 +113,9 @@ impl SendState {
         };
         if may_offer(cx, frame, op, stays) {
             return announced(Way::Offer).ok_or_else(|| cx.again(op));
+        }
+        if op.flags.contains(OpFlags::DEVICE) && may_export(cx, frame, iov, op) {
+            return announced(Way::Export).ok_or_else(|| cx.again(op));
         }
         match frame {
             _ if frame.asks() && self.reads.is_full() => Err(cx.again(op)),
@@ -139,7 +148,11 @@ impl SendState {
                 self.announce(cx, message, payload, op);
             }
             (Way::Offer, Frame::Message(message), Payload::Buffers(iov)) => {
-                self.offer(cx, message, iov, op);
+                self.offer(cx, message, iov, op, None);
+            }
+            (Way::Export, Frame::Message(message), Payload::Buffers(iov)) => {
+                let export = export_of(cx, Some(&iov));
+                self.offer(cx, message, iov, op, export);
             }
             (Way::Read, _, Payload::Buffers(iov)) => self.request_read(cx, &frame, iov, op),
             (_, _, payload) => self.send_payload(cx, &frame, payload, op),
@@ -243,7 +256,11 @@ impl SendState {
                 break;
             }
             let (frame, op) = (waiting.frame, waiting.op);
-            let way = match self.way(cx, &frame, &op, agreed) {
+            let iov = match &waiting.payload {
+                Payload::Buffers(iov) => Some(iov),
+                _ => None,
+            };
+            let way = match self.way(cx, &frame, iov, &op, agreed) {
                 Err(Error::AGAIN) => break,
                 way => way,
             };
@@ -377,7 +394,7 @@ impl SendState {
             ack: message.ack,
             context: message.context,
         };
-        self.announced.insert(index, message, payload, op);
+        self.announced.insert(index, message, payload, op, None);
         self.out.send_bare(cx, &Frame::ReadyToSend(ready));
     }
 
@@ -385,18 +402,23 @@ impl SendState {
     pub fn cleared<A: Address>(&mut self, cx: &mut Cx<'_, A>, index: u8) -> Result {
         let waiting = self.announced.remove(index).ok_or(Error::IO)?;
         cx.domain.eps[waiting.op.ep()].tx_pending -= 1;
+        if let (Some(kind), Some(shm)) = (waiting.exported, cx.link.memory_mut()) {
+            shm.process_mut().does_not_map(kind);
+        }
         let frame = Frame::RendezvousData(waiting.data);
         self.send_payload(cx, &frame, waiting.payload, waiting.op);
         Ok(())
     }
 
-    /// Sends the address of a message to the peer, and leaves the message there until the peer has fetched it.
+    /// Sends the address of a message to the peer, and leaves the message there until the peer has fetched it. `export`:
+    /// it is in device memory.
     fn offer<A: Address>(
         &mut self,
         cx: &mut Cx<'_, A>,
         message: &Message,
         iov: IoVec,
         mut op: TxOp,
+        export: Option<Export>,
     ) {
         cx.begin_waiting(&mut op);
         cx.domain.eps[op.ep()].stats.count(Count::Offered);
@@ -413,8 +435,13 @@ impl SendState {
             epoch: shm.epoch(),
             context: message.context,
         };
+        let kind = export.map(|export| export.kind);
         self.announced
-            .insert(index, message, Payload::Buffers(iov), op);
+            .insert(index, message, Payload::Buffers(iov), op, kind);
+        if let Some(export) = export {
+            let exported = Exported { index, export };
+            self.out.send_bare(cx, &Frame::Exported(exported));
+        }
         self.out.send_bare(cx, &Frame::Offer(offer));
     }
 
@@ -498,4 +525,26 @@ fn may_offer<A>(cx: &mut Cx<'_, A>, frame: &Frame, op: &TxOp, stays: bool) -> bo
         && !op.flags.intersects(flags!(OpFlags: INJECT | DEVICE))
         && (cx.common.limits.keeps_offers || !matched)
         && shm.is_some_and(|shm| matched || stays || !shm.prefers_ring(op.len))
+}
+
+/// Whether the peer can probably map the device memory of the message and fetch it, which is better than to send it
+/// through the ring.
+#[cold]
+fn may_export<A>(cx: &Cx<'_, A>, frame: &Frame, iov: Option<&IoVec>, op: &TxOp) -> bool {
+    let matched = op.flags.contains(OpFlags::MATCH_COMPLETE);
+    matches!(frame, Frame::Message(_))
+        && op.len >= RECORD
+        && !op.flags.contains(OpFlags::INJECT)
+        && (cx.common.limits.keeps_offers || !matched)
+        && export_of(cx, iov).is_some()
+}
+
+/// Returns the allocation of device memory that has the whole message, if the peer can probably map it.
+fn export_of<A>(cx: &Cx<'_, A>, iov: Option<&IoVec>) -> Option<Export> {
+    let shm = cx.link.memory()?;
+    let mut spans = iov?.spans().filter(|span| span.len > 0);
+    let (Some(only), None) = (spans.next(), spans.next()) else {
+        return None;
+    };
+    export::of(only.start, only.len).filter(|export| shm.process().maps(export.kind))
 }

@@ -11,11 +11,13 @@ use std::collections::HashMap;
 
 use rustc_hash::FxBuildHasher;
 
-use crate::proto::{Offer, ReadyToSend, RendezvousData};
+use crate::proto::{Exported, Offer, ReadyToSend, RendezvousData};
 use crate::session::receive::Fault;
-use crate::shm_channel::Places;
+use crate::shm_channel::{Places, ShmChannel};
+use base::IoVec;
 use engine::domain_state::MessageInfo;
 use engine::srx::{Envelope, RecvOp};
+use hmem::export::Export;
 use object::ops::transfer::What;
 use sync::split_copy::SplitCopy;
 
@@ -35,13 +37,41 @@ struct Kept {
     requested: HashMap<u8, Requested, FxBuildHasher>,
     /// Messages that both sides are copying.
     shared: Vec<Shared>,
+    /// The memory of the next offer.
+    exported: Option<Exported>,
 }
 
 /// A message that can be fetched from the peer's memory.
 struct Offered {
     places: Places,
+    /// The allocation of device memory that has the message.
+    export: Option<Box<Export>>,
     /// The peer's epoch when it offered them: see `ShmChannel::is_revoked`.
     epoch: u32,
+}
+
+impl Offered {
+    /// Copies as many bytes as both sides have. Returns false if the copy failed, or if the offer was revoked.
+    fn fetch(&self, shm: &ShmChannel, to: &IoVec) -> bool {
+        let (Some(export), (at, len)) = (&self.export, self.places[0]) else {
+            return shm.fetch(&self.places, to, self.epoch);
+        };
+        let part = export.place(at, len.min(to.remaining()));
+        part.is_some_and(|part| shm.fetch_export(export, part, to, self.epoch))
+    }
+
+    /// Does the same for all bytes, into a new buffer.
+    fn fetch_bytes(&self, shm: &ShmChannel, len: usize) -> Option<Vec<u8>> {
+        if self.export.is_none() {
+            return shm.fetch_bytes(&self.places, len, self.epoch);
+        }
+        IoVec::bytes_by(len, |room| self.fetch(shm, room))
+    }
+
+    /// Whether both sides may copy parts of it.
+    fn may_be_shared(&self) -> bool {
+        self.export.is_none()
+    }
 }
 
 /// A message that the peer sends.
@@ -98,13 +128,27 @@ impl Told {
         })
     }
 
+    /// Notes the device memory of the next offer.
+    pub fn exported(&mut self, exported: &Exported, shares: bool) -> Result<(), Fault> {
+        if !shares || self.kept().exported.replace(*exported).is_some() {
+            return Err(Fault::Rule("device memory without an offer"));
+        }
+        Ok(())
+    }
+
     /// Adds a message that can be fetched. `shares`: memory is shared with the peer.
     pub fn offered(&mut self, offer: &Offer, shares: bool) -> Result<Announcement, Fault> {
         if !shares || !self.add(offer.index) {
             return Err(Fault::Rule("an offer with a bad index, or not agreed on"));
         }
+        let export = match self.kept().exported.take() {
+            None => None,
+            Some(exported) if is_in(&exported, offer) => Some(Box::new(exported.export)),
+            Some(_) => return Err(Fault::Rule("an offer that is not in the memory before it")),
+        };
         let offered = Offered {
             places: offer.places.all(),
+            export,
             epoch: offer.epoch,
         };
         self.kept().offered.insert(offer.index, offered);
@@ -212,6 +256,15 @@ impl Told {
             kept.indexes[word] &= !bit;
         }
     }
+}
+
+/// Whether an offer is of a message in this memory.
+fn is_in(exported: &Exported, offer: &Offer) -> bool {
+    let one = match &offer.places[..] {
+        &[(at, len)] => exported.export.place(at, len),
+        _ => None,
+    };
+    one.is_some() && exported.index == offer.index
 }
 
 fn place(index: u8) -> (usize, u64) {

@@ -2,10 +2,13 @@
 //! Permission for direct copies: which entries of the directories of registered memory are in use, and which offers are
 //! revoked. `PeerProcess` copies.
 
+use core::ops::Range;
+
 use super::ShmChannel;
 use crate::proto::MAX_SEGS;
 use base::IoVec;
 use base::iovec::Cursor;
+use hmem::export::Export;
 use object::ops::transfer::RemoteSeg;
 use sync::split_copy::Part;
 
@@ -42,6 +45,18 @@ impl ShmChannel {
     pub fn fetch_bytes(&self, from: &Places, len: usize, epoch: u32) -> Option<Vec<u8>> {
         let bytes = self.process.read(from, len)?;
         (!self.is_revoked(epoch)).then_some(bytes)
+    }
+
+    /// Does the same as `fetch` for a message in an allocation of device memory, whose bytes are in this part of it.
+    #[cold]
+    pub fn fetch_export(
+        &self,
+        export: &Export,
+        from: Range<usize>,
+        to: &IoVec,
+        epoch: u32,
+    ) -> bool {
+        self.process.copy_export(export, from, to) && !self.is_revoked(epoch)
     }
 
     /// Returns the number of the current epoch of offers.

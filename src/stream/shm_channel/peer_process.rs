@@ -2,6 +2,8 @@
 //! The process at the other end of a channel, and copies from and to its memory: messages that it has offered, and its
 //! registered regions. process_vm_readv(2).
 
+use core::cell::Cell;
+use core::ops::Range;
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -10,6 +12,8 @@ use crate::process_probe::ProcessProbe;
 use base::grow::reserve;
 use base::iovec::Cursor;
 use base::{Access, IoVec};
+use hmem::Kind;
+use hmem::export::Export;
 use object::ops::transfer::RemoteSeg;
 use sync::region_table::TableView;
 use sync::segment::Words;
@@ -23,6 +27,12 @@ pub struct PeerProcess {
     /// The process, if its memory can be read.
     process: Option<Process>,
     probe: ProcessProbe,
+    /// Kinds of device memory that it can map, a bit for each.
+    imports: u8,
+    /// It is this process.
+    is_own: bool,
+    /// Allocations of it may be mapped.
+    has_imports: Cell<bool>,
     /// Its directory of registered memory.
     directory: Option<TableView>,
 }
@@ -72,6 +82,34 @@ impl PeerProcess {
     #[inline]
     pub fn fetches(&self, len: usize) -> bool {
         self.is_reached() && len >= RECORD
+    }
+
+    /// Records what the other side says about itself, before its memory is tested. `id`: its number, from the kernel.
+    pub fn introduce(&mut self, id: Option<i32>, probe: &ProcessProbe, imports: u8) {
+        self.is_own = id.is_some_and(|id| id as u32 == std::process::id());
+        self.probe = *probe;
+        self.imports = imports;
+    }
+
+    /// Whether the other side can probably map memory of this kind.
+    pub fn maps(&self, kind: Kind) -> bool {
+        self.imports & hmem::import::bit(kind) != 0
+    }
+
+    /// Records that the other side did not fetch an allocation of this kind.
+    pub fn does_not_map(&mut self, kind: Kind) {
+        self.imports &= !hmem::import::bit(kind);
+    }
+
+    /// Copies bytes of an allocation of the other side to local memory.
+    pub(super) fn copy_export(&self, export: &Export, from: Range<usize>, to: &IoVec) -> bool {
+        if self.is_own {
+            let base = export.base as usize;
+            return to.fill_from_device(base + from.start..base + from.end);
+        }
+        self.has_imports.set(true);
+        let import = hmem::import::open(self.probe.bytes, export, to.next_address());
+        import.is_ok_and(|import| to.fill_from_import(&import, from))
     }
 
     /// Maps the other side's directory of registered memory.
@@ -203,6 +241,14 @@ impl PeerProcess {
             }
         }
         true
+    }
+}
+
+impl Drop for PeerProcess {
+    fn drop(&mut self) {
+        if self.has_imports.get() {
+            hmem::import::forget(self.probe.bytes);
+        }
     }
 }
 

@@ -59,6 +59,7 @@ pub enum Heard {
 /// Facts about the accepting side, from its answer.
 pub struct Welcome {
     probe: ProcessProbe,
+    imports: u8,
     /// Its directory of registered memory.
     directory: Option<OwnedFd>,
 }
@@ -111,6 +112,7 @@ impl ShmHost {
             ring,
             probe: ProcessProbe::own(),
             is_open,
+            imports: imports(domain, ep),
             who,
         };
         let directory = self
@@ -265,6 +267,10 @@ impl ShmHost {
         let answer = Answer {
             verdict,
             is_open,
+            imports: match taken.is_ok() {
+                true => imports(domain, pending.ep),
+                false => 0,
+            },
             // Addresses and bytes of this process are only for peers that share memory with it.
             probe: match taken.is_ok() {
                 true => ProcessProbe::own(),
@@ -299,7 +305,9 @@ impl ShmHost {
             return None;
         }
         let directory = pending.fds.get(1).filter(|_| hello.is_open);
-        let is_direct = self.identify_peer(&pending.socket, &mut shm, &hello.probe, directory);
+        let Hello { probe, imports, .. } = hello;
+        introduce(&pending.socket, &mut shm, probe, *imports);
+        let is_direct = self.identify_peer(&pending.socket, &mut shm, probe, directory);
         Some((shm, is_direct))
     }
 
@@ -324,6 +332,7 @@ impl ShmHost {
         match Answer::decode(bytes) {
             Some(answer) if answer.verdict == Verdict::Welcome => Heard::Welcome(Welcome {
                 probe: answer.probe,
+                imports: answer.imports,
                 directory: fds.drain(..).next().filter(|_| answer.is_open),
             }),
             Some(answer) => Heard::Refused(answer.verdict),
@@ -338,6 +347,7 @@ impl ShmHost {
         shm: &mut ShmChannel,
         welcome: &Welcome,
     ) -> bool {
+        introduce(socket, shm, &welcome.probe, welcome.imports);
         self.identify_peer(socket, shm, &welcome.probe, welcome.directory.as_ref())
     }
 
@@ -461,6 +471,19 @@ fn is_of_our_user(pending: &Socket) -> core::result::Result<(), Verdict> {
     match local::credentials(pending) {
         Ok(whom) if is_ours(whom.uid) => Ok(()),
         _ => Err(Verdict::User),
+    }
+}
+
+fn introduce(socket: &Socket, shm: &mut ShmChannel, probe: &ProcessProbe, imports: u8) {
+    let id = Process::at_other_end(socket).map(Process::id);
+    shm.process_mut().introduce(id, probe, imports);
+}
+
+/// Kinds of device memory that this endpoint can map, a bit for each.
+fn imports<A: Address>(domain: &DomainState<A>, ep: usize) -> u8 {
+    match domain.eps[ep].caps.contains(Caps::HMEM) {
+        true => hmem::import::kinds(),
+        false => 0,
     }
 }
 

@@ -97,7 +97,7 @@ impl Random {
         let tagged = self.flag();
         let tag = if tagged { self.any() } else { 0 };
         let most = u64::MAX - MAX_HEADER as u64;
-        match self.next() % 17 {
+        match self.next() % 18 {
             0 => Frame::Message(Message {
                 tagged,
                 ack: self.flag(),
@@ -162,6 +162,19 @@ impl Random {
                 epoch: self.half(),
                 context: self.next() as u8,
             }),
+            17 => {
+                let base = self.any();
+                Frame::Exported(Exported {
+                    index: self.index(),
+                    export: Export {
+                        kind: Kind::ALL[1 + self.next() as usize % 5],
+                        handle: core::array::from_fn(|_| self.next() as u8),
+                        device: core::array::from_fn(|_| self.next() as u8),
+                        base,
+                        len: self.up_to(u64::MAX - base),
+                    },
+                })
+            }
             12 => Frame::Taken {
                 index: self.index(),
             },

@@ -96,7 +96,12 @@ fn versions_and_ops() {
         assert_eq!(header_len(&bytes), Err(WireError::Version(version)));
         assert_eq!(read(&bytes, false), Err(WireError::Version(version)));
     }
-    for op in (8..=15).chain([19]).chain(27..=31).chain(37..=255) {
+    for op in (8..=15)
+        .chain([19])
+        .chain(27..=31)
+        .chain([37, 38])
+        .chain(40..=255)
+    {
         let bytes = with(msg(), &[(1, op)]);
         assert_eq!(header_len(&bytes), Err(WireError::Op(op)));
         assert_eq!(read(&bytes, false), Err(WireError::Op(op)));
@@ -202,6 +207,7 @@ fn totals_below_the_header_and_payload_where_none_belongs() {
                 | Frame::ClearToSend { .. }
                 | Frame::CollectiveEnd(_)
                 | Frame::Offer(_)
+                | Frame::Exported(_)
                 | Frame::Taken { .. }
                 | Frame::Share(_)
                 | Frame::Refused(_)
@@ -223,6 +229,7 @@ fn rendezvous_indexes() {
                 | Frame::RendezvousData(_)
                 | Frame::Collective(_)
                 | Frame::Offer(_)
+                | Frame::Exported(_)
                 | Frame::Taken { .. }
                 | Frame::Share(_)
                 | Frame::Done { .. }
@@ -343,4 +350,24 @@ fn no_byte_in_the_fixed_part_panics() {
             }
         }
     }
+}
+
+#[test]
+fn exported_memory() {
+    let good = encode(
+        &Frame::Exported(Exported {
+            index: 1,
+            export: export(),
+        }),
+        0,
+        false,
+    );
+    for kind in [0, 6, 255] {
+        let bytes = with(good.clone(), &[(5, kind)]);
+        assert_eq!(read(&bytes, false), Err(WireError::Memory(kind)));
+    }
+    // The allocation would go beyond the last address.
+    let (base, len) = (good.len() - 9, good.len() - 1);
+    let bytes = with(good, &[(base, 0xff), (len, 0xff)]);
+    assert_eq!(read(&bytes, false), Err(WireError::Length));
 }

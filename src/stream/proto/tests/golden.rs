@@ -59,6 +59,9 @@ fn cases() -> Vec<(Frame, &'static str)> {
             places: places(&[(0x7f00_0000_1000, 0x8000), (0x7f00_0000_3000, 0x10)]), ..offer
         }), "0321010009025005 5000000000000000 a8a7a6a5a4a3a2a1 8877665544332211 00100000007f0000 0080000000000000
              1100000000000000 00300000007f0000 1000000000000000 0000000000000000"),
+        (Frame::Exported(Exported { index: 9, export: export() }), "0327000009017005 7000000000000000 abababababababab abababababababab abababababababab abababababababab
+             abababababababab abababababababab abababababababab abababababababab cdcdcdcdcdcdcdcd cdcdcdcdcdcdcdcd
+             00000000007f0000 0000200000000000"),
         (Frame::Taken { index: 9 }, "0322000009001005 1000000000000000"),
         (Frame::Share(Share { index: 9, places: places(&[(0x7f00_0000_5000, 0x8010)]), job: 0x2a }),
             "0323000009012805 2800000000000000 00500000007f0000 1080000000000000 2a00000000000000"),

@@ -46,7 +46,7 @@ impl Told {
         {
             return Ok(None);
         }
-        let bytes = shm.fetch_bytes(&offered.places, envelope.len as usize, offered.epoch);
+        let bytes = offered.fetch_bytes(shm, envelope.len as usize);
         if bytes.is_some() {
             kept.offered.remove(&index);
             self.send_taken(cx, out, index);
@@ -130,6 +130,7 @@ impl Told {
         if len >= MIN_SHARED
             && recv.multi.is_none()
             && !recv.iov.is_device()
+            && offered.may_be_shared()
             && idle
             && let Some(job) = shm.begin_share(len)
         {
@@ -141,7 +142,7 @@ impl Told {
             };
             return earlier.and(self.fetch_together(cx, peer, out, shared, len));
         }
-        let copied = shm.fetch(&offered.places, &recv.iov, offered.epoch);
+        let copied = offered.fetch(shm, &recv.iov);
         earlier.and(self.fetched(cx, peer, out, wanted, copied))
     }
 

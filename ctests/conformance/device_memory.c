@@ -291,7 +291,7 @@ TEST(fi_hmem, failed_large_send, EP_RELIABLE | OURS_ONLY, FI_MSG, "A long messag
 	device = (struct buf){ .mem = device_mem(HUGE_LEN), .len = HUGE_LEN };
 	arrives(t, device, host, 1);
 	recv = post_recv(t, &t->b, host);
-	fail_next("cuMemcpyAsync:3:2");
+	fail_next("cuMemcpyAsync:0:2");
 	POST(t, fi_send(t->a.ep, device.mem, HUGE_LEN, NULL, t->a.peer, ctx));
 	ONCE(t, (rc = fi_cq_read(t->a.txcq, &entry, 1)) != -FI_EAGAIN);
 	if (rc == -FI_EAVAIL) {

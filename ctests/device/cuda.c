@@ -7,10 +7,12 @@
 //! context and are done when the stream is waited for, not before.
 //!
 //! DEVICE_FAIL=function:nth:code[:sticky] makes a call fail, 0 each call, and with `sticky` all later ones. DEVICE_COUNT: devices.
+//! DEVICE_RATE: bytes that the device copies in a microsecond, for each direction; copies of other streams wait for it.
 //! DEVICE_LOG: a file to which each call's name is appended. cuStandInLeft returns the objects that are open.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -18,6 +20,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef int CUresult, CUdevice;
@@ -27,7 +30,8 @@ typedef struct stream *CUstream;
 typedef struct { char bytes[64]; } CUipcMemHandle;
 
 enum { SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, NOT_INITIALIZED, INVALID_DEVICE = 101, INVALID_CONTEXT = 201, INVALID_HANDLE = 400 };
-enum { ALLOCATIONS = 4096, DEVICES = 16, DEPTH = 64, PENDING = 1024 };
+enum { ALREADY_REGISTERED = 712, NOT_REGISTERED };
+enum { ALLOCATIONS = 4096, DEVICES = 16, DEPTH = 64, PENDING = 1024, LOCKED = 1024 };
 
 struct context {
 	CUdevice device;
@@ -36,7 +40,7 @@ struct context {
 
 struct stream {
 	CUcontext context;
-	struct copy { CUdeviceptr to, from; size_t len; } pending[PENDING];
+	struct copy { CUdeviceptr to, from; size_t len; uint64_t end; } pending[PENDING];
 	unsigned count;
 };
 
@@ -53,6 +57,7 @@ static struct context primary[DEVICES];
 static pid_t owner;
 static int streams;
 static uint64_t next_id = 1;
+static void *locked[LOCKED];
 static __thread CUcontext stack[DEPTH];
 static __thread unsigned depth;
 
@@ -394,6 +399,31 @@ static char *reach(CUdeviceptr at, size_t len)
 	return len <= one->len - (at - (uintptr_t)one->base) ? one->hidden + (at - (uintptr_t)one->base) : NULL;
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+// When a copy that begins now has ended.
+static uint64_t end_of_copy(int to_device, size_t len)
+{
+	static uint64_t busy_until[2];
+	const char *rate = getenv("DEVICE_RATE");
+	uint64_t begin = now_ns(), end = 0;
+
+	if (!rate || atoi(rate) <= 0)
+		return 0;
+	pthread_mutex_lock(&mutex);
+	if (begin < busy_until[to_device])
+		begin = busy_until[to_device];
+	busy_until[to_device] = end = begin + len * 1000 / (uint64_t)atoi(rate);
+	pthread_mutex_unlock(&mutex);
+	return end;
+}
+
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t len, CUstream stream)
 {
 	ENTER();
@@ -406,7 +436,7 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t len, CUstream st
 	pthread_mutex_unlock(&mutex);
 	if (!has_to || !has_from)
 		return INVALID_VALUE;
-	stream->pending[stream->count++] = (struct copy){ to, from, len };
+	stream->pending[stream->count++] = (struct copy){ to, from, len, end_of_copy(find(to) != NULL, len) };
 	return SUCCESS;
 }
 
@@ -415,6 +445,8 @@ CUresult cuStreamSynchronize(CUstream stream)
 	for (unsigned i = 0; i < stream->count; i++) {
 		struct copy *copy = &stream->pending[i];
 
+		while (now_ns() < copy->end)
+			sched_yield();
 		pthread_mutex_lock(&mutex);
 		char *to = reach(copy->to, copy->len), *from = reach(copy->from, copy->len);
 		pthread_mutex_unlock(&mutex);
@@ -441,6 +473,41 @@ CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t len)
 		return INVALID_VALUE;
 	memcpy(has_to, has_from, len);
 	return SUCCESS;
+}
+
+CUresult cuMemHostRegister_v2(void *at, size_t len, unsigned flags)
+{
+	unsigned i = 0, free = LOCKED;
+
+	ENTER();
+	if (!current())
+		return INVALID_CONTEXT;
+	if ((uintptr_t)at % 4096 || !len || flags != 1)
+		return INVALID_VALUE;
+	pthread_mutex_lock(&mutex);
+	for (; i < LOCKED && locked[i] != at; i++)
+		if (!locked[i])
+			free = i;
+	if (i == LOCKED && free < LOCKED)
+		locked[free] = at;
+	pthread_mutex_unlock(&mutex);
+	return i < LOCKED ? ALREADY_REGISTERED : free == LOCKED ? OUT_OF_MEMORY : SUCCESS;
+}
+
+CUresult cuMemHostUnregister(void *at)
+{
+	unsigned i = 0;
+
+	ENTER();
+	if (!current())
+		return INVALID_CONTEXT;
+	pthread_mutex_lock(&mutex);
+	while (i < LOCKED && locked[i] != at)
+		i++;
+	if (i < LOCKED)
+		locked[i] = NULL;
+	pthread_mutex_unlock(&mutex);
+	return i < LOCKED ? SUCCESS : NOT_REGISTERED;
 }
 
 struct exported {
@@ -556,12 +623,22 @@ unsigned cuStandInCalls(const char *function)
 	return calls;
 }
 
+// For tests: allocations of other processes that are mapped.
+int cuStandInImports(void)
+{
+	int imports = 0;
+
+	for (unsigned i = 0; i < ALLOCATIONS; i++)
+		imports += allocations[i].base && allocations[i].is_import;
+	return imports;
+}
+
 // For tests: objects of the library that are open.
 int cuStandInLeft(void)
 {
-	int left = streams;
+	int left = streams + cuStandInImports();
 
-	for (unsigned i = 0; i < ALLOCATIONS; i++)
-		left += allocations[i].base && allocations[i].is_import;
+	for (unsigned i = 0; i < LOCKED; i++)
+		left += locked[i] != NULL;
 	return left;
 }

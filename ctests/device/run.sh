@@ -33,6 +33,9 @@ for provider in shm tcp; do
 		SHM_PROVIDER=$provider SHM_DEVICE=$what "$processes" device || { echo "FAILED $provider $what"; status=1; }
 	done
 done
+for what in sockets excluded; do
+	FI_TCP_SHARED_MEMORY=0 SHM_PROVIDER=tcp SHM_DEVICE=$what "$processes" device || { echo "FAILED sockets $what"; status=1; }
+done
 echo '== tcp without shared memory'
 FI_TCP_SHARED_MEMORY=0 "$conformance" -j 2 -t 120 -p tcp -e rdm "${pages[@]}" | grep -v '^ok ' || status=1
 exit $status

@@ -11,7 +11,7 @@ mod context;
 mod ipc;
 mod lanes;
 
-use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::path::Path;
 use std::process;
@@ -21,8 +21,8 @@ use sys::shared_object::SharedObject;
 
 use self::calls::{Calls, IpcCalls};
 use self::context::Current;
-use self::lanes::Lanes;
-use crate::driver::Driver;
+use self::lanes::{Lane, Lanes};
+use crate::driver::{Driver, Ticket};
 use crate::export::Export;
 use crate::faults::Fault;
 use crate::kind::Kind;
@@ -71,6 +71,8 @@ const DEVICE: u64 = 2;
 const FATAL: [c_int; 12] = [4, 214, 700, 702, 709, 714, 715, 716, 717, 718, 719, 999];
 /// CUresult: invalid arguments, or no memory.
 const PASSING: [c_int; 2] = [1, 2];
+/// CU_MEMHOSTREGISTER_PORTABLE: the pages are locked for all contexts.
+const PORTABLE: c_uint = 1;
 /// CUresult: the program may not do this; here a child of the process that uses the driver.
 const NOT_PERMITTED: c_int = 800;
 
@@ -174,6 +176,16 @@ impl Cuda {
         Err(Fault { code })
     }
 
+    /// Makes any context that lives the thread's.
+    fn enter_any<'a>(&'a self, calls: &'a Calls) -> Option<Current<'a>> {
+        let used = self.lanes.contexts();
+        let mut used = used.into_iter().map(|context| Current::of(calls, context));
+        let count = self.devices().unwrap_or(0) as c_int;
+        let mut primary = (0..count).map(|device| Current::primary(calls, device));
+        used.find_map(Result::ok)
+            .or_else(|| primary.find_map(Result::ok))
+    }
+
     /// Makes the context of an address in device memory the thread's, until the result is dropped.
     fn enter<'a>(&'a self, calls: &'a Calls, address: usize) -> Result<Current<'a>, Fault> {
         let own = self.ask(CONTEXT, address).unwrap_or(0);
@@ -211,6 +223,17 @@ impl Driver for Cuda {
     }
 
     unsafe fn copy(&self, device: usize, from: usize, to: usize, len: usize) -> Result<(), Fault> {
+        // SAFETY: the caller's promise.
+        self.wait(unsafe { self.begin(device, from, to, len)? })
+    }
+
+    unsafe fn begin(
+        &self,
+        device: usize,
+        from: usize,
+        to: usize,
+        len: usize,
+    ) -> Result<Ticket, Fault> {
         let calls = self.calls()?;
         let current = self.enter(calls, device)?;
         let lane = self
@@ -219,19 +242,56 @@ impl Driver for Cuda {
             .map_err(|code| Fault { code })?;
         // SAFETY: the caller's promise for the host's side; the driver checks that of the device. The stream belongs to
         // the current context, and both sides stay valid until it has finished.
-        let copied = unsafe {
-            let begun = (calls.copy)(to as u64, from as u64, len, lane.stream());
+        let begun = unsafe { (calls.copy)(to as u64, from as u64, len, lane.stream()) };
+        let ticket = Ticket([lane.context, lane.stream]);
+        if let Err(fault) = self.check(begun) {
             // Even then an earlier part may be under way.
-            let ended = (calls.wait)(lane.stream());
-            self.check(begun).and_then(|()| self.check(ended))
-        };
-        match copied {
+            let _ = self.wait(ticket);
+            return Err(fault);
+        }
+        Ok(ticket)
+    }
+
+    fn wait(&self, ticket: Ticket) -> Result<(), Fault> {
+        let calls = self.calls()?;
+        let Ticket([context, stream]) = ticket;
+        let lane = Lane { context, stream };
+        let current = Current::of(calls, context).map_err(|code| {
+            let _ = self.check(code);
+            Fault { code }
+        })?;
+        // SAFETY: the stream is that of the copy.
+        let ended = self.check(unsafe { (calls.wait)(lane.stream()) });
+        drop(current);
+        match ended {
             Ok(()) => self.lanes.put(lane),
             // Otherwise the driver may have destroyed the stream.
             Err(Fault { code }) if PASSING.contains(&code) => self.lanes.put(lane),
             Err(_) => {}
         }
-        copied
+        ended
+    }
+
+    fn lock_pages(&self, device: usize, at: usize, len: usize) -> bool {
+        let Ok(calls) = self.calls() else {
+            return false;
+        };
+        let (Some((lock, _)), Ok(_current)) = (calls.lock_pages, self.enter(calls, device)) else {
+            return false;
+        };
+        // SAFETY: the pages belong to the caller, who unlocks them before they are freed.
+        unsafe { lock(at as *mut c_void, len, PORTABLE) == 0 }
+    }
+
+    fn unlock_pages(&self, at: usize) {
+        let Ok(calls) = self.calls() else {
+            return;
+        };
+        // With its last context the driver has unlocked all pages.
+        if let (Some((_, unlock)), Some(_current)) = (calls.lock_pages, self.enter_any(calls)) {
+            // SAFETY: `lock_pages` has locked them.
+            unsafe { unlock(at as *mut c_void) };
+        }
     }
 
     fn shares(&self) -> bool {

@@ -7,8 +7,8 @@ use crate::address;
 use crate::cuda::Cuda;
 use crate::export::Export;
 use crate::faults::Fault;
-use crate::import;
 use crate::kind::Kind;
+use crate::{import, slots};
 
 /// The driver of one kind of devices. Threads may call it at the same time.
 pub trait Driver: Sync {
@@ -24,6 +24,31 @@ pub trait Driver: Sync {
     /// # Safety
     /// The memory of the host's side is readable, or writable, and not used otherwise.
     unsafe fn copy(&self, device: usize, from: usize, to: usize, len: usize) -> Result<(), Fault>;
+    /// Begins a copy as `copy` does it, and ends it at once or before `wait` returns.
+    ///
+    /// # Safety
+    /// The conditions of `copy`, until then.
+    unsafe fn begin(
+        &self,
+        device: usize,
+        from: usize,
+        to: usize,
+        len: usize,
+    ) -> Result<Ticket, Fault> {
+        // SAFETY: the caller's promise.
+        unsafe { self.copy(device, from, to, len) }.map(|()| Ticket::default())
+    }
+    /// Waits for the end of a copy, and returns its result.
+    fn wait(&self, _ticket: Ticket) -> Result<(), Fault> {
+        Ok(())
+    }
+    /// Locks pages of the host's memory, so that copies between them and memory of the device with this address do not
+    /// need the processor. Returns false if that is not possible.
+    fn lock_pages(&self, _device: usize, _at: usize, _len: usize) -> bool {
+        false
+    }
+    /// Ends what `lock_pages` has begun.
+    fn unlock_pages(&self, _at: usize) {}
     /// Whether processes can map each other's allocations.
     fn shares(&self) -> bool {
         false
@@ -48,6 +73,10 @@ pub trait Driver: Sync {
     /// Gives back what copies have taken from the driver.
     fn release(&self);
 }
+
+/// A copy that has begun, for its driver.
+#[derive(Default)]
+pub struct Ticket(pub(super) [usize; 2]);
 
 /// Kinds that may be used, a bit for each: FI_HMEM.
 static ALLOWED: AtomicU32 = AtomicU32::new(0);
@@ -79,6 +108,7 @@ impl Drop for User {
     fn drop(&mut self) {
         if USERS.fetch_sub(1, Ordering::Relaxed) == 1 {
             import::close_all();
+            slots::clear();
             all().for_each(Driver::release);
         }
     }

@@ -4,7 +4,8 @@
 //!
 //! - `address`: marked addresses; `kind`: the kinds; `driver`: what a driver does; `cuda`: NVIDIA's
 //! - `export`, `import`: memory that processes map from each other
-//! - `faults`: copies that have failed; `stage`: host memory between devices and the kernel
+//! - `faults`: copies that have failed
+//! - `stage`, `slots`: host memory between devices and the kernel; `transit`: long messages on their way through it
 //!
 //! Trusted with: the addresses that its callers give.
 
@@ -15,7 +16,9 @@ pub mod export;
 pub mod faults;
 pub mod import;
 pub mod kind;
+pub mod slots;
 pub mod stage;
+pub mod transit;
 
 use core::ffi::c_void;
 use core::num::NonZero;

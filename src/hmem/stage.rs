@@ -18,11 +18,3 @@ pub fn base() -> *mut u8 {
         stage.as_mut_ptr()
     })
 }
-
-/// Lends this thread's stage, at most `max` bytes.
-pub fn with<R>(max: usize, call: impl FnOnce(&mut [u8]) -> R) -> R {
-    STAGE.with_borrow_mut(|stage| {
-        stage.resize(LEN, 0);
-        call(&mut stage[..max.min(LEN)])
-    })
-}

@@ -7,11 +7,11 @@
 
 use core::ops::Range;
 use core::ptr;
-use std::io;
 use std::sync::{Mutex, PoisonError};
 
 use hmem::import::Import;
-use hmem::stage;
+use hmem::transit::{Ahead, Landing};
+use hmem::{address, stage};
 use sys::io_list::GatherList;
 
 use super::{IoVec, Piece, Span};
@@ -35,50 +35,124 @@ impl IoVec {
     }
 
     /// Whether a device has the next byte.
+    #[inline]
     fn is_device_next(&self) -> bool {
-        if !self.is_device {
-            return false;
-        }
-        let mut pieces = self.pieces[usize::from(self.at)..usize::from(self.count)].iter();
-        let skipped = pieces.next().filter(|piece| piece.len > self.done);
-        let next = skipped.or_else(|| pieces.find(|piece| piece.len > 0));
-        next.is_some_and(|piece| piece.is_device())
+        self.is_device && address::is_device(self.next_address())
     }
 
-    /// If a device has the next byte, fills the memory with what `read` puts into host memory, at most `max` bytes, and
-    /// returns how many those are.
+    /// If a device has the next byte, returns host memory for at most `max` of the next bytes, from where they get
+    /// there. `landed` says how many there are.
     #[inline]
-    pub fn fill_by(
-        &self,
-        max: usize,
-        read: impl FnOnce(&mut [u8]) -> io::Result<usize>,
-    ) -> Option<io::Result<usize>> {
-        self.is_device_next().then(|| self.fill_through(max, read))
+    pub fn landing_room<'a>(&self, landing: &'a mut Landing, max: usize) -> Option<&'a mut [u8]> {
+        match self.is_device_next() && !self.is_source {
+            true => self.room_in(landing, max),
+            false => None,
+        }
     }
 
     #[cold]
-    fn fill_through(
-        &self,
-        max: usize,
-        read: impl FnOnce(&mut [u8]) -> io::Result<usize>,
-    ) -> io::Result<usize> {
-        stage::with(max, |stage| {
-            let len = read(stage)?;
-            Ok(self.again().copy_in(&stage[..len]))
-        })
+    fn room_in<'a>(&self, landing: &'a mut Landing, max: usize) -> Option<&'a mut [u8]> {
+        let (at, len) = self.next_piece()?;
+        let room = landing.room(at).ok()?;
+        let len = len.min(max).min(room.len());
+        Some(&mut room[..len])
+    }
+
+    /// Moves on by `n` bytes, which are in the room of the landing.
+    #[cold]
+    pub fn landed(&mut self, landing: &mut Landing, n: usize) {
+        landing.filled(n);
+        self.advance(n);
+    }
+
+    /// As `copy_in`; bytes for a device get there by the landing, which is made when there are some.
+    #[cold]
+    pub fn land(&mut self, mut bytes: &[u8], landing: &mut Option<Box<Landing>>) {
+        while !bytes.is_empty() {
+            let Some((at, len)) = self.next_piece() else {
+                return;
+            };
+            let len = len.min(bytes.len());
+            let room = match address::is_device(at) && !self.is_source {
+                true => landing.get_or_insert_default().room(at).ok(),
+                false => None,
+            };
+            let n = match room {
+                None => self.copy_in(&bytes[..len]),
+                Some(room) => {
+                    let n = len.min(room.len());
+                    room[..n].copy_from_slice(&bytes[..n]);
+                    if let Some(landing) = landing {
+                        self.landed(landing, n);
+                    }
+                    n
+                }
+            };
+            if n == 0 {
+                return;
+            }
+            bytes = &bytes[n..];
+        }
+    }
+
+    /// As `append_to`, for all bytes; those of a device are read ahead of the calls that take them.
+    #[cold]
+    pub fn append_ahead<'a>(&'a self, out: &mut GatherList<'a>, ahead: &'a mut Ahead) -> usize {
+        let mut skip = self.done;
+        let mut added = 0;
+        let mut ahead = Some(ahead);
+        for piece in &self.pieces[usize::from(self.at)..usize::from(self.count)] {
+            let len = piece.len - skip;
+            let at = piece.base.wrapping_byte_add(skip);
+            skip = 0;
+            if len == 0 {
+                continue;
+            }
+            let n = match (piece.is_device(), ahead.take()) {
+                // SAFETY: as in `append_to`.
+                (false, still) => match unsafe { out.push_raw(at, len) } {
+                    true => {
+                        ahead = still;
+                        len
+                    }
+                    false => 0,
+                },
+                (true, Some(ahead)) => match ahead.bytes(at, len) {
+                    Ok(bytes) if out.push(bytes) => bytes.len(),
+                    Ok(_) => 0,
+                    Err(_) => {
+                        out.break_off();
+                        0
+                    }
+                },
+                // The parts of one piece only are lent at a time.
+                (true, None) => 0,
+            };
+            added += n;
+            if n < len {
+                break;
+            }
+        }
+        added
+    }
+
+    /// Returns the address of the next byte, which is marked if a device has it, and how many there are in its piece.
+    fn next_piece(&self) -> Option<(*const u8, usize)> {
+        let mut skip = self.done;
+        let pieces = &self.pieces[usize::from(self.at)..usize::from(self.count)];
+        let mut rests = pieces.iter().map(|piece| {
+            let done = core::mem::take(&mut skip);
+            (
+                piece.base.wrapping_byte_add(done).cast_const(),
+                piece.len - done,
+            )
+        });
+        rests.find(|&(_, len)| len > 0)
     }
 
     /// Returns the address of the next byte, which is marked if a device has it.
     pub fn next_address(&self) -> *const u8 {
-        let pieces = &self.pieces[usize::from(self.at)..usize::from(self.count)];
-        let mut skip = self.done;
-        for piece in pieces {
-            if piece.len > skip {
-                return piece.base.wrapping_byte_add(skip);
-            }
-            skip = 0;
-        }
-        ptr::null()
+        self.next_piece().map_or(ptr::null(), |(at, _)| at)
     }
 
     /// Fills the memory with bytes of a mapped allocation of another process. Returns false if they did not all arrive.

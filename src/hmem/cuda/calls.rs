@@ -34,7 +34,12 @@ pub struct Calls {
     pub wait: unsafe extern "C" fn(Object) -> c_int,
     /// cuMemcpyAsync: destination, source, bytes, stream.
     pub copy: unsafe extern "C" fn(u64, u64, usize, Object) -> c_int,
+    /// cuMemHostRegister: address, bytes, flags; and cuMemHostUnregister.
+    pub lock_pages: Option<(LockPages, UnlockPages)>,
 }
+
+type LockPages = unsafe extern "C" fn(*mut c_void, usize, c_uint) -> c_int;
+type UnlockPages = unsafe extern "C" fn(*mut c_void) -> c_int;
 
 impl Calls {
     /// `None` if one is missing.
@@ -54,6 +59,9 @@ impl Calls {
                 destroy: library.function(c"cuStreamDestroy_v2")?,
                 wait: library.function(c"cuStreamSynchronize")?,
                 copy: library.function(c"cuMemcpyAsync")?,
+                lock_pages: library
+                    .function(c"cuMemHostRegister_v2")
+                    .zip(library.function(c"cuMemHostUnregister")),
             })
         }
     }

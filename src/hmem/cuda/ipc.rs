@@ -7,6 +7,7 @@ use core::ffi::{c_int, c_uint};
 use super::calls::{Calls, IpcCalls, IpcHandle};
 use super::context::{Current, INVALID_CONTEXT};
 use super::{Cuda, IS_MANAGED};
+use crate::driver::Driver;
 use crate::export::{Export, HANDLE, NAME};
 use crate::faults::Fault;
 use crate::kind::Kind;
@@ -82,7 +83,7 @@ impl Cuda {
         ipc: &IpcCalls,
         device: [u8; NAME],
     ) -> Result<Current<'a>, Fault> {
-        let count = crate::driver::Driver::devices(self)? as c_int;
+        let count = self.devices()? as c_int;
         let own = (0..count).find(|&one| device_name(ipc, one) == Some(device));
         let contexts = own.into_iter().chain(0..count);
         let mut entered = contexts.map(|device| Current::primary(calls, device));

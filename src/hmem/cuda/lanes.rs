@@ -15,8 +15,8 @@ pub struct Lanes(Mutex<Vec<Lane>>);
 /// A stream and its context, for one copy at a time. One that is dropped is never used again: after an error the
 /// driver may have destroyed it with its context.
 pub struct Lane {
-    context: usize,
-    stream: usize,
+    pub context: usize,
+    pub stream: usize,
 }
 
 impl Lane {
@@ -54,6 +54,11 @@ impl Lanes {
 
     pub fn put(&self, lane: Lane) {
         self.free().push(lane);
+    }
+
+    /// Returns the contexts of the streams that no copy uses.
+    pub fn contexts(&self) -> Vec<usize> {
+        self.free().iter().map(|lane| lane.context).collect()
     }
 
     /// Destroys the streams.

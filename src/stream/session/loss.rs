@@ -20,7 +20,7 @@ impl<A: Address> Session<A> {
         let Cx { domain, common, .. } = cx;
         let rx = std::mem::replace(&mut self.rx, ReceiveState::new());
         match rx.at {
-            At::Payload(incoming) | At::Stopped(incoming) => match incoming.sink {
+            At::Payload(incoming) | At::Stopped(incoming) => match incoming.into_sink() {
                 Sink::Recv(recv, envelope) => {
                     domain.receive_failed(envelope.ep, &recv, envelope.what, error);
                 }
@@ -56,7 +56,7 @@ impl<A: Address> Session<A> {
         if let At::Payload(incoming) = &mut self.rx.at
             && incoming.sink.memory().is_some()
         {
-            incoming.sink = Sink::Drop;
+            incoming.drop_rest();
             self.tx.reads.end();
         }
         for read in self.tx.reads.iter_mut() {
@@ -78,6 +78,7 @@ impl<A: Address> Session<A> {
             && let Sink::Read(read) = &mut incoming.sink
             && handover.transfer(&mut read.op)
         {
+            incoming.landing = None;
             read.iov = IoVec::empty();
         }
     }

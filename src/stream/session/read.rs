@@ -2,13 +2,16 @@
 //! Passes bytes from the link to the parser, and reads the payload of a large frame straight into its buffer. Also
 //! resumes sessions that had stopped reading.
 
-use crate::link::is_silence;
+use std::io;
+
+use crate::link::{Link, is_silence};
 use crate::session::common::Todo;
-use crate::session::receive_state::{At, Sink};
+use crate::session::receive_state::{At, Incoming, Sink};
 use crate::session::{Cx, Ending, Session};
-use base::Error;
+use base::{Error, IoVec};
 use engine::srx::Claimed;
 use engine::transport::Address;
+use hmem::transit::Landing;
 use sys::io_list::ScatterList;
 use sys::socket::Moved;
 
@@ -18,6 +21,28 @@ const DIRECT: u64 = 4096;
 const ALONG: usize = 4096;
 /// After a payload of this size only so many bytes are read at first.
 pub const LARGE: u64 = 32 * 1024;
+
+/// Reads bytes for a device into host memory, from where they get there, or else into `scratch`. Returns the result,
+/// the bytes that it asked for, and how many of them are in their place.
+#[cold]
+fn read_to_device(
+    link: &mut Link,
+    iov: &mut IoVec,
+    landing: &mut Option<Box<Landing>>,
+    scratch: &mut [u8],
+    wanted: usize,
+) -> (io::Result<Moved>, usize, usize) {
+    let landing = landing.get_or_insert_default();
+    let Some(room) = iov.landing_room(landing, wanted) else {
+        return (link.read(scratch), scratch.len(), 0);
+    };
+    let len = room.len();
+    let moved = link.read(room);
+    if let Ok(Moved::Bytes(n)) = &moved {
+        landing.filled(*n);
+    }
+    (moved, len, len)
+}
 
 /// Result of one read.
 pub enum Read {
@@ -50,7 +75,11 @@ impl<A: Address> Session<A> {
                     None => 0,
                 };
                 if placed == 0 {
-                    (link.read(scratch), scratch.len(), 0)
+                    let Incoming { sink, landing, .. } = incoming;
+                    match sink.memory().filter(|iov| iov.is_device()) {
+                        Some(iov) => read_to_device(link, iov, landing, scratch, wanted),
+                        None => (link.read(scratch), scratch.len(), 0),
+                    }
                 } else {
                     if placed == wanted {
                         list.push(&mut scratch[..ALONG]);

@@ -99,7 +99,12 @@ impl<A: Address> Session<A> {
                         Sink::Gathered(gathered) => gathered.1.extend_from_slice(part),
                         sink => {
                             if let Some(iov) = sink.memory() {
-                                iov.copy_in(part);
+                                match iov.is_device() {
+                                    false => {
+                                        iov.copy_in(part);
+                                    }
+                                    true => iov.land(part, &mut incoming.landing),
+                                }
                             }
                         }
                     }
@@ -366,9 +371,10 @@ impl<A: Address> Session<A> {
     /// Handles the end of a payload.
     #[inline]
     pub fn finish(&mut self, cx: &mut Cx<'_, A>) {
-        let At::Payload(incoming) = std::mem::replace(&mut self.rx.at, At::Header) else {
+        let At::Payload(mut incoming) = std::mem::replace(&mut self.rx.at, At::Header) else {
             return;
         };
+        incoming.landing = None;
         let (ep, sender) = (self.peer.ep, self.peer.sender());
         match incoming.sink {
             Sink::Recv(recv, envelope) => {

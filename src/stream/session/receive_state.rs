@@ -19,6 +19,7 @@ use engine::cntr::Counter;
 use engine::mr::{Region, Target};
 use engine::srx::{Bytes, Envelope, RecvOp, Slot};
 use engine::transport::Address;
+use hmem::transit::Landing;
 
 /// The receiving side.
 pub struct ReceiveState {
@@ -48,6 +49,8 @@ pub enum At {
 /// A payload that is arriving.
 pub struct Incoming {
     pub sink: Sink,
+    /// Bytes on their way to a device.
+    pub landing: Option<Box<Landing>>,
     pub remaining: u64,
     pub ack: bool,
 }
@@ -210,6 +213,7 @@ impl ReceiveState {
         self.expects_large = remaining >= LARGE;
         self.at = At::Payload(Incoming {
             sink,
+            landing: None,
             remaining,
             ack,
         });
@@ -303,6 +307,7 @@ impl ReceiveState {
         };
         Some(Incoming {
             sink,
+            landing: None,
             remaining,
             ack,
         })
@@ -316,6 +321,18 @@ fn pause<A>(cx: &mut Cx<'_, A>) {
 }
 
 impl Incoming {
+    /// Has the next bytes of the payload dropped. Its memory is not used any more.
+    pub fn drop_rest(&mut self) {
+        self.landing = None;
+        self.sink = Sink::Drop;
+    }
+
+    /// Returns where the payload has gone, after all its bytes are there.
+    pub fn into_sink(self) -> Sink {
+        drop(self.landing);
+        self.sink
+    }
+
     /// Returns how many of the next `len` bytes belong to the payload and to one list of pieces.
     #[inline]
     pub fn part(&mut self, len: usize) -> usize {

@@ -247,7 +247,17 @@ impl<A: Address> Session<A> {
                 At::Payload(incoming) => {
                     let n = incoming.part(rest);
                     if let Some(iov) = incoming.sink.memory() {
-                        shm.place(record, at, n, iov);
+                        let landing = &mut incoming.landing;
+                        let n = match iov.is_device() {
+                            false => {
+                                shm.place(record, at, n, iov);
+                                n
+                            }
+                            true => match shm.land(record, at, n, iov, landing) {
+                                Ok(n) => n,
+                                Err(_) => return Err(GARBAGE),
+                            },
+                        };
                         incoming.remaining -= n as u64;
                         at += n;
                         if incoming.remaining == 0 {

@@ -80,7 +80,7 @@ impl<A: Address> Session<A> {
             && let Sink::Recv(_, envelope) = incoming.sink
             && envelope.ep == ep
         {
-            incoming.sink = Sink::Drop;
+            incoming.drop_rest();
         }
         let srx = cx.domain.eps[ep].srx;
         if let Some((queue, slot)) = self.rx.slot()

@@ -14,6 +14,7 @@ use base::iovec::Cursor;
 use base::{Access, IoVec};
 use hmem::Kind;
 use hmem::export::Export;
+use hmem::transit::Landing;
 use object::ops::transfer::RemoteSeg;
 use sync::region_table::TableView;
 use sync::segment::Words;
@@ -179,7 +180,7 @@ impl PeerProcess {
                 }
                 false => {
                     let there = [(part.address.wrapping_add(done), step)];
-                    Way::Read(process).copy(local, step, &there)
+                    Way::Read(process).copy(local, step, &there, None)
                 }
             };
             match copied {
@@ -230,8 +231,9 @@ impl PeerProcess {
         // The kernel pins all pages that the list names, which costs as much as copying them.
         keep(&mut there, part.len);
         let mut left = part.len;
+        let mut landing = here.is_device().then(Landing::default);
         while left > 0 {
-            match way.copy(&here, left, &there) {
+            match way.copy(&here, left, &there, landing.as_mut()) {
                 Ok(n) if n > 0 => {
                     left -= n.min(left);
                     here.advance(n);
@@ -261,7 +263,13 @@ enum Way {
 impl Way {
     /// Copies up to `max` bytes between `here` and memory of the process; returns how many one call has moved.
     #[inline(always)]
-    fn copy(&self, here: &IoVec, max: usize, there: &[(usize, usize)]) -> io::Result<usize> {
+    fn copy(
+        &self,
+        here: &IoVec,
+        max: usize,
+        there: &[(usize, usize)],
+        landing: Option<&mut Landing>,
+    ) -> io::Result<usize> {
         match self {
             Way::Write(process) => {
                 let mut list = GatherList::new();
@@ -269,15 +277,15 @@ impl Way {
                 process.write(&list, there)
             }
             Way::Read(process) => {
-                let by_stage = here.fill_by(max, |stage| {
-                    let mut list = ScatterList::new();
-                    list.push(stage);
-                    process.read(&list, there)
-                });
-                if let Some(result) = by_stage {
-                    return result;
-                }
                 let mut list = ScatterList::new();
+                if let Some(landing) = landing
+                    && let Some(room) = here.landing_room(landing, max)
+                {
+                    list.push(room);
+                    let n = process.read(&list, there)?;
+                    landing.filled(n);
+                    return Ok(n);
+                }
                 here.scatter_to(&mut list, max);
                 process.read(&list, there)
             }

@@ -3,6 +3,7 @@
 
 use super::ShmChannel;
 use base::{IoVec, Piece};
+use hmem::transit::Landing;
 use sync::ring::{Garbage, HEADER, LINE, Record};
 
 impl ShmChannel {
@@ -81,6 +82,27 @@ impl ShmChannel {
     #[inline]
     pub fn place(&self, record: &Record, from: usize, len: usize, to: &mut IoVec) {
         to.copy_in_from(self.rx.body(record).behind(from).first(len));
+    }
+
+    /// Does the same for memory of a device, part by part: returns how many bytes it has copied.
+    #[cold]
+    pub fn land(
+        &self,
+        record: &Record,
+        from: usize,
+        len: usize,
+        to: &mut IoVec,
+        landing: &mut Option<Box<Landing>>,
+    ) -> Result<usize, Garbage> {
+        let next = landing.get_or_insert_default();
+        let Some(room) = to.landing_room(next, len) else {
+            self.place(record, from, len, to);
+            return Ok(len);
+        };
+        let n = room.len();
+        self.copy(record, from, room)?;
+        to.landed(next, n);
+        Ok(n)
     }
 
     /// Marks the record as taken. Returns true if the other side waits for room and the caller has to wake it.

@@ -13,6 +13,7 @@ use engine::cntr::Counter;
 use engine::domain_state::TxOp;
 use engine::mr::Region;
 use engine::peer::handover::Handover;
+use hmem::transit::Ahead;
 use sys::io_list::GatherList;
 
 /// Maximum of empty staging buffers that are kept for reuse.
@@ -48,6 +49,8 @@ pub struct OutFrame {
     header_len: u8,
     header_done: u8,
     payload: IoVec,
+    /// Bytes of the payload that were read from a device.
+    ahead: Option<Box<Ahead>>,
     after: After,
 }
 
@@ -117,6 +120,7 @@ impl FrameQueue {
             header_len: len as u8,
             header_done: done as u8,
             payload,
+            ahead: None,
             after,
         })));
     }
@@ -210,9 +214,9 @@ impl FrameQueue {
 
     /// Returns the next bytes to write. A frame of up to `longest_whole` bytes goes into a record of its own.
     #[inline]
-    pub(super) fn parts(&self, longest_whole: usize) -> GatherList<'_> {
+    pub(super) fn parts(&mut self, longest_whole: usize) -> GatherList<'_> {
         let mut list = GatherList::new();
-        for out in &self.frames {
+        for out in &mut self.frames {
             if list.is_full() {
                 break;
             }
@@ -230,7 +234,14 @@ impl FrameQueue {
                     let (done, len) = (frame.header_done.into(), frame.header_len.into());
                     list.push(&frame.header[done..len]);
                     let wanted = frame.payload.remaining();
-                    if frame.payload.append_to(&mut list, usize::MAX) < wanted {
+                    let added = match frame.payload.is_device() {
+                        true => {
+                            let ahead = frame.ahead.get_or_insert_default();
+                            frame.payload.append_ahead(&mut list, ahead)
+                        }
+                        false => frame.payload.append_to(&mut list, usize::MAX),
+                    };
+                    if added < wanted {
                         break;
                     }
                 }

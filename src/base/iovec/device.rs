@@ -136,6 +136,14 @@ impl IoVec {
         added
     }
 
+    /// Does the same by asking the drivers.
+    #[cold]
+    pub fn mark_devices(&mut self) {
+        self.mark(|span| hmem::driver::owner(span.start).is_some());
+        // Earlier failures belong to other operations.
+        self.take_fault();
+    }
+
     /// Returns the address of the next byte, which is marked if a device has it, and how many there are in its piece.
     fn next_piece(&self) -> Option<(*const u8, usize)> {
         let mut skip = self.done;

@@ -20,6 +20,8 @@ use object::peer::{Entry, PeerSrx, Place, Queueing, Whole};
 pub struct Arrivals {
     pub owner: Arc<PeerSrx>,
     place: Place,
+    /// Receives may name memory of devices.
+    takes_devices: bool,
     /// Number of messages so far.
     count: usize,
     /// Tokens of messages for which the owner was not called yet.
@@ -57,10 +59,11 @@ impl Drop for Lent {
 }
 
 impl Arrivals {
-    pub fn new(owner: Arc<PeerSrx>, place: Place) -> Arrivals {
+    pub fn new(owner: Arc<PeerSrx>, place: Place, takes_devices: bool) -> Arrivals {
         Arrivals {
             owner,
             place,
+            takes_devices,
             count: 0,
             untold: VecDeque::new(),
             queued: HashMap::new(),
@@ -216,7 +219,12 @@ impl Srx {
     /// Starts the receive that the owner has found for the message.
     pub fn start(&mut self, token: usize, entry: Entry, out: &mut VecDeque<Outcome>) -> Result {
         let arrivals = self.arrivals.as_ref().ok_or(Error::INVAL)?;
-        let receive = entry.receive();
+        let mut receive = entry.receive();
+        if arrivals.takes_devices
+            && let Some(receive) = &mut receive
+        {
+            receive.iov.mark_devices();
+        }
         // The entry is returned when the receive is over, whatever its result.
         let multi = Arc::new(Multi::lent(arrivals.lend(entry)));
         let receive = receive.ok_or(Error::INVAL)?;

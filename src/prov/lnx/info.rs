@@ -6,7 +6,7 @@ use std::ffi::{CStr, CString};
 use super::SOURCE;
 use super::links::{self, Member};
 use super::params::Params;
-use crate::{Below, layered};
+use crate::{Below, device, layered};
 use abi::*;
 use base::flags::flags;
 use base::info::{
@@ -22,6 +22,8 @@ pub struct Link {
     pub rails: Vec<Info>,
     /// Names of the rails' domains, joined by `+`.
     pub domain: CString,
+    /// All rails can have FI_HMEM, if there is a device.
+    pub takes_devices: bool,
 }
 
 impl Link {
@@ -72,6 +74,7 @@ pub fn offers(query: &Query, below: &dyn Below, params: &Params) -> Answer {
         let refusals = check(&kind, query);
         if refusals.is_empty() {
             let mut info = fill(&kind, query);
+            device::add_mode(&mut info, query);
             if query.hints.is_none() {
                 (info.tx.op_flags, info.rx.op_flags) = Default::default();
             }
@@ -110,7 +113,19 @@ fn link(query: &Query, below: &dyn Below, members: &[Member]) -> Result<Link, Ve
         .map(|rail| rail.domain.name.as_deref().unwrap_or_default().to_bytes())
         .collect();
     let domain = CString::new(names.join(&b'+')).unwrap_or_default();
-    Ok(Link { rails, domain })
+    // Others would have to be told of each device.
+    let takes_devices = rails.iter().all(|rail| rail.made.is_none() && knows_devices(rail));
+    Ok(Link {
+        rails,
+        domain,
+        takes_devices,
+    })
+}
+
+/// Whether a provider of this library has entries with FI_HMEM.
+fn knows_devices(rail: &Info) -> bool {
+    let name = provider_of(rail).to_bytes();
+    [&b"shm"[..], b"sm2", b"tcp;ofi_rxm", b"udp;ofi_rxd"].contains(&name)
 }
 
 fn rails(
@@ -332,7 +347,11 @@ fn over(link: &Link, query: &Query) -> Prototype {
         },
         ..Info::default()
     };
-    Asked::of(query).add_to(&mut info, ON_DEMAND);
+    let device = match link.takes_devices {
+        true => device::capability(query),
+        false => Caps::empty(),
+    };
+    Asked::of(query).add_to(&mut info, ON_DEMAND | device);
     let (tx_size, rx_size) = (info.tx.size, info.rx.size);
     Prototype {
         info,

@@ -101,6 +101,14 @@ impl Rail {
         {
             entry.domain.mr_mode |= MrMode::VIRT_ADDR;
         }
+        // Rails with FI_HMEM find out which memory a device has.
+        let device = above.caps & Caps::HMEM;
+        for caps in [&mut entry.caps, &mut entry.tx.caps, &mut entry.rx.caps] {
+            *caps |= device;
+        }
+        if !device.is_empty() {
+            entry.domain.mr_mode |= MrMode::HMEM;
+        }
         // One thread at a time, but not always the same, calls from within the domain above.
         (entry.domain.threading, entry.domain.progress) =
             (FI_THREAD_DOMAIN.0, FI_PROGRESS_MANUAL.0);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::domain::Linked;
 use super::held::State;
+use abi::FI_MR_DMABUF;
 use base::{Access, Result};
 use client::Mr;
 use engine::transport::{MrRegion, Registration};
@@ -47,6 +48,8 @@ impl Linked {
         }
         // This domain chooses the key, if the application does not.
         let chosen = mrs.choose_key(requested_key)?;
+        // The segments are those of the buffer.
+        let flags = flags & !FI_MR_DMABUF;
         for rail in &self.rails {
             let key = Some(chosen);
             let registered =

@@ -25,12 +25,12 @@ impl<T: Transport> Engine<T> {
             false => None,
         };
         match desc {
-            Some(desc) => self.mark_by(iov, desc)?,
-            None => iov.mark(|span| hmem::driver::owner(span.start).is_some()),
+            Some(desc) => self.mark_by(iov, desc),
+            None => {
+                iov.mark_devices();
+                Ok(())
+            }
         }
-        // Earlier failures belong to other operations.
-        iov.take_fault();
-        Ok(())
     }
 
     fn mark_by(&self, iov: &mut IoVec, desc: NonZero<u32>) -> Result {
@@ -40,6 +40,8 @@ impl<T: Transport> Engine<T> {
             return Err(Error::INVAL);
         }
         iov.mark(|span| find(span).is_some_and(|segment| segment.is_device));
+        // Earlier failures belong to other operations.
+        iov.take_fault();
         Ok(())
     }
 }

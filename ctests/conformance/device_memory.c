@@ -339,3 +339,59 @@ TEST(fi_hmem, nothing_left, EP_RELIABLE | OURS_ONLY, FI_MSG, "A closed domain ha
 	shut_all(t);
 	CHECK_EQ(objects_of_driver(), 0);
 }
+
+static unsigned copied_from, copied_to;
+static ssize_t copy_result;
+
+// At most 4000 bytes at a time, as the functions may.
+static ssize_t copy_from(void *to, size_t len, enum fi_hmem_iface iface, uint64_t device, const struct iovec *iov, size_t count, uint64_t offset)
+{
+	if (copy_result || iface != FI_HMEM_CUDA || device || count != 1 || offset + len > iov->iov_len)
+		return copy_result ? copy_result : -FI_EINVAL;
+	len = len < 4000 ? len : 4000;
+	memcpy(to, (char *)host_view(iov->iov_base) + offset, len);
+	copied_from++;
+	return (ssize_t)len;
+}
+
+static ssize_t copy_to(enum fi_hmem_iface iface, uint64_t device, const struct iovec *iov, size_t count, uint64_t offset, const void *from, size_t len)
+{
+	if (copy_result || iface != FI_HMEM_CUDA || device || count != 1 || offset + len > iov->iov_len)
+		return copy_result ? copy_result : -FI_EINVAL;
+	len = len < 4000 ? len : 4000;
+	memcpy((char *)host_view(iov->iov_base) + offset, from, len);
+	copied_to++;
+	return (ssize_t)len;
+}
+
+TEST(fi_hmem, own_copies, EP_RELIABLE | OURS_ONLY, FI_MSG, "fi_set_ops: functions of the program copy device memory, and their errors are those of operations")
+{
+	struct fi_hmem_override_ops ops = { .size = sizeof(ops), .copy_from_hmem_iov = copy_from, .copy_to_hmem_iov = copy_to };
+	struct buf device[2], host = host_buf(LARGE);
+	struct fi_cq_err_entry err;
+	void *ctx = new_ctx();
+
+	need_device();
+	PAIR(t);
+	CHECK_RC(fi_set_ops(&t->domain->fid, "another", 0, &ops, NULL), -FI_ENOSYS);
+	CHECK_RC(fi_set_ops(&t->domain->fid, FI_SET_OPS_HMEM_OVERRIDE, 0, NULL, NULL), -FI_EINVAL);
+	ops.size--;
+	CHECK_RC(fi_set_ops(&t->domain->fid, FI_SET_OPS_HMEM_OVERRIDE, 0, &ops, NULL), -FI_EINVAL);
+	ops.size++;
+	ops.copy_to_hmem_iov = NULL;
+	CHECK_RC(fi_set_ops(&t->domain->fid, FI_SET_OPS_HMEM_OVERRIDE, 0, &ops, NULL), -FI_EINVAL);
+	ops.copy_to_hmem_iov = copy_to;
+	CHECK_RC(fi_set_ops(&t->domain->fid, FI_SET_OPS_HMEM_OVERRIDE, 0, &ops, NULL), 0);
+	for (int i = 0; i < 2; i++)
+		device[i] = (struct buf){ .mem = device_mem(LARGE), .len = LARGE };
+	// The driver's own copies would fail.
+	fail_next("cuMemcpyAsync:0:1");
+	arrives(t, device[0], device[1], 1);
+	arrives(t, device[1], host, 2);
+	arrives(t, host, device[0], 3);
+	CHECK(copied_from >= 2 * LARGE / 4000 && copied_to >= 2 * LARGE / 4000);
+	copy_result = -FI_EIO;
+	POST(t, fi_send(t->a.ep, device[0].mem, 100, NULL, t->a.peer, ctx));
+	err = failed(t, t->a.txcq, ctx, FI_EIO);
+	CHECK(err.prov_errno == -FI_EIO);
+}

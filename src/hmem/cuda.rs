@@ -222,6 +222,10 @@ impl Driver for Cuda {
             && self.ask(IS_MANAGED, address).unwrap_or(0) & 0xff == 0
     }
 
+    fn device_of(&self, address: usize) -> u64 {
+        self.ask(DEVICE_ORDINAL, address).unwrap_or(0)
+    }
+
     unsafe fn copy(&self, device: usize, from: usize, to: usize, len: usize) -> Result<(), Fault> {
         // SAFETY: the caller's promise.
         self.wait(unsafe { self.begin(device, from, to, len)? })
@@ -253,8 +257,11 @@ impl Driver for Cuda {
     }
 
     fn wait(&self, ticket: Ticket) -> Result<(), Fault> {
-        let calls = self.calls()?;
         let Ticket([context, stream]) = ticket;
+        if stream == 0 {
+            return Ok(());
+        }
+        let calls = self.calls()?;
         let lane = Lane { context, stream };
         let current = Current::of(calls, context).map_err(|code| {
             let _ = self.check(code);

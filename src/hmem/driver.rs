@@ -8,7 +8,7 @@ use crate::cuda::Cuda;
 use crate::export::Export;
 use crate::faults::Fault;
 use crate::kind::Kind;
-use crate::{import, slots};
+use crate::{import, own_copies, slots};
 
 /// The driver of one kind of devices. Threads may call it at the same time.
 pub trait Driver: Sync {
@@ -18,6 +18,10 @@ pub trait Driver: Sync {
     /// Whether an address is in memory of a device that the processor cannot access. No address is while the program
     /// has not initialized the driver.
     fn owns(&self, address: usize) -> bool;
+    /// The number of the device that has this address.
+    fn device_of(&self, _address: usize) -> u64 {
+        0
+    }
     /// Copies bytes; one of the two addresses, `device`, is in memory of a device, and the other one may be. Returns when
     /// the bytes have arrived.
     ///
@@ -160,7 +164,30 @@ pub(super) unsafe fn copy(
     let driver = owner(at).ok_or(Fault { code: 0 });
     let (from, to) = (address::plain(from), address::plain(to));
     // SAFETY: the caller's promise.
-    driver.and_then(|driver| unsafe { driver.copy(at, from, to, len) })
+    driver.and_then(|driver| unsafe {
+        let own = own_copies::copy(driver, at, from, to, len);
+        own.unwrap_or_else(|| driver.copy(at, from, to, len))
+    })
+}
+
+/// Begins a copy as `Driver::begin` does it.
+///
+/// # Safety
+/// The conditions of `Driver::begin`.
+pub(super) unsafe fn begin(
+    driver: &dyn Driver,
+    device: usize,
+    from: usize,
+    to: usize,
+    len: usize,
+) -> Result<Ticket, Fault> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match own_copies::copy(driver, device, from, to, len) {
+            Some(copied) => copied.map(|()| Ticket::default()),
+            None => driver.begin(device, from, to, len),
+        }
+    }
 }
 
 /// Copies bytes of device memory of this process to other memory, which a device has if the address is marked.
@@ -179,6 +206,9 @@ pub fn words(fault: Fault) -> String {
     let name = all().find_map(|driver| driver.name_of(fault));
     match (name, fault.code) {
         (Some(name), code) => format!("a copy to or from device memory failed: {name} ({code})"),
+        (None, code) if own_copies::any() => {
+            format!("the program's function that copies device memory returned {code}")
+        }
         (None, 0) => "no device has the memory any more".to_owned(),
         (None, code) => {
             format!("a copy to or from device memory failed: error {code} of its driver")

@@ -6,8 +6,8 @@ use core::ops::Range;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use crate::driver;
 use crate::kind::Kind;
+use crate::{driver, own_copies};
 
 /// Bytes of a driver's handle; shorter ones end with zeros.
 pub const HANDLE: usize = 64;
@@ -44,6 +44,10 @@ const MOST: usize = 1024;
 /// Returns the allocation with all these bytes of device memory, if other processes can map it.
 #[cold]
 pub fn of(at: usize, len: usize) -> Option<Export> {
+    // The program's functions copy between a device and the host.
+    if own_copies::any() {
+        return None;
+    }
     let driver = driver::owner(at)?;
     let number = driver.number(at)?;
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);

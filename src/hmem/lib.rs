@@ -3,6 +3,7 @@
 //! address, which is marked if a device has the memory, and asks the driver of that device then.
 //!
 //! - `address`: marked addresses; `kind`: the kinds; `driver`: what a driver does; `cuda`: NVIDIA's
+//! - `own_copies`: functions of the program in place of a driver's
 //! - `export`, `import`: memory that processes map from each other
 //! - `faults`: copies that have failed
 //! - `stage`, `slots`: host memory between devices and the kernel; `transit`: long messages on their way through it
@@ -16,6 +17,7 @@ pub mod export;
 pub mod faults;
 pub mod import;
 pub mod kind;
+pub mod own_copies;
 pub mod slots;
 pub mod stage;
 pub mod transit;

@@ -33,7 +33,7 @@ impl Part {
         let driver = driver::owner(at).ok_or(Fault { code: 0 })?;
         let slot = Slot::take(driver, at);
         // SAFETY: the slot is kept until the copy has ended (`Part::drop`).
-        let ticket = unsafe { driver.begin(at, at, slot.address(), len)? };
+        let ticket = unsafe { driver::begin(driver, at, at, slot.address(), len)? };
         Ok(Part {
             driver,
             slot,
@@ -184,7 +184,7 @@ impl Landing {
             return slot.put();
         }
         // SAFETY: the slot is kept until the copy has ended (`Part`).
-        match unsafe { driver.begin(at, slot.address(), at, len) } {
+        match unsafe { driver::begin(driver, at, slot.address(), at, len) } {
             Ok(ticket) => self.under_way.push_back(Part {
                 driver,
                 slot,

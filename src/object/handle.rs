@@ -14,6 +14,7 @@ use crate::ops::work::WorkRequest;
 use crate::retired::{self, Memory};
 use abi::*;
 use base::{Error, OpFlags, Result, Span};
+use hmem::own_copies::Functions;
 
 /// The object behind a handle. The methods are the calls of fi_fabric(3) and fi_control(3) that any handle may get;
 /// calls that an object does not support return FI_ENOSYS.
@@ -100,6 +101,10 @@ pub trait Kind: Send + Sync + Sized + 'static {
     /// Peer credits of a domain's endpoints: `ops::credits`.
     fn credits(&self) -> Option<&'static FlowControl> {
         None
+    }
+    /// FI_SET_OPS_HMEM_OVERRIDE: the program's functions copy device memory. fi_domain(3)
+    fn copy_devices_by(&self, _functions: Functions) -> Result {
+        Err(Error::NOSYS)
     }
     /// fi_trywait(3): returns FI_EAGAIN if the object has something to read.
     fn trywait(&self) -> Result {

@@ -24,6 +24,7 @@ use base::text::names;
 use base::{Caps, Error, MrMode, OpFlags, Result};
 use hmem::driver::User;
 use hmem::import;
+use hmem::own_copies::{Functions, InUse};
 use object::ops::transfer::Rx;
 use sync::{Callers, Children, Guard, Lock, Refused, Serialized, Uses};
 use sys::event::SharedFd;
@@ -118,6 +119,8 @@ pub struct Engine<T: Transport> {
     /// Operations may name memory of devices (FI_HMEM).
     pub(super) takes_devices: bool,
     _device_user: Option<User>,
+    /// The program's functions that copy device memory.
+    own_copies: Mutex<Option<InUse>>,
     /// The engine has given regions their descriptors, in this table; otherwise the transport has.
     pub(super) gives_descs: bool,
     descs: Mutex<Descs>,
@@ -196,6 +199,7 @@ impl<T: Transport> Engine<T> {
             reads_descs,
             takes_devices,
             _device_user: device_user,
+            own_copies: Mutex::default(),
             gives_descs,
             descs: Mutex::default(),
             looks: AtomicU64::new(0),
@@ -360,6 +364,18 @@ pub(super) fn domain_key<T: Transport>(attr: &DomainAttr) -> Result<Option<Key>>
 pub fn driver<T: Transport>(engine: &Arc<Engine<T>>) -> Weak<dyn Driver> {
     let weak: Weak<Engine<T>> = Arc::downgrade(engine);
     weak
+}
+
+impl<T: Transport> Engine<T> {
+    /// FI_SET_OPS_HMEM_OVERRIDE: the functions count until the domain is closed. `NOSYS`: the domain has no FI_HMEM.
+    pub(super) fn copy_devices_by(&self, functions: Functions) -> Result {
+        if !self.takes_devices {
+            return Err(Error::NOSYS);
+        }
+        let mut own = (self.own_copies.lock()).unwrap_or_else(PoisonError::into_inner);
+        *own = Some(InUse::new(functions));
+        Ok(())
+    }
 }
 
 /// Opens the drivers of devices for a domain, with the limits of the settings.

@@ -38,6 +38,7 @@ use crate::transport::Transport;
 use abi::*;
 use base::info::{DomainAttr, Info, RxAttr, TxAttr};
 use base::{Error, Result};
+use hmem::own_copies::Functions;
 use object::handle::{self, Kind, Other};
 use object::ops;
 use object::ops::atomic::{Elements, Family};
@@ -173,6 +174,10 @@ impl<T: Transport> Kind for Domain<T> {
 
     fn credits(&self) -> Option<&'static FlowControl> {
         T::CREDITS.then(credits::table::<Domain<T>, ep::Ep<T>>)
+    }
+
+    fn copy_devices_by(&self, functions: Functions) -> Result {
+        self.engine.copy_devices_by(functions)
     }
 
     fn map_raw_key(&self, raw: &[u8]) -> Result<u64> {

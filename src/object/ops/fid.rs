@@ -10,6 +10,7 @@ use crate::ops::{credits, object, profile, status, work};
 use crate::user;
 use abi::*;
 use base::{Error, OpFlags, Result, Span};
+use hmem::own_copies::Functions;
 
 pub fn table<T: Kind>() -> &'static fi_ops {
     &fi_ops {
@@ -17,7 +18,7 @@ pub fn table<T: Kind>() -> &'static fi_ops {
         bind: Some(bind::<T>),
         control: Some(control::<T>),
         ops_open: Some(ops_open::<T>),
-        ops_set: Some(ops_set),
+        ops_set: Some(ops_set::<T>),
         ..Missing::TABLE
     }
 }
@@ -237,15 +238,40 @@ unsafe extern "C" fn ops_open<T: Kind>(
     })
 }
 
-unsafe extern "C" fn ops_set(
+/// FI_SET_OPS_HMEM_OVERRIDE.
+const OVERRIDE: &CStr = c"hmem_override_ops";
+
+unsafe extern "C" fn ops_set<T: Kind>(
     fid: *mut fid,
     name: *const c_char,
-    _flags: u64,
+    flags: u64,
     ops: *mut c_void,
     _context: *mut c_void,
 ) -> c_int {
-    match fid.is_null() || name.is_null() || ops.is_null() {
-        true => Error::INVAL.negative(),
-        false => Error::NOSYS.negative(),
+    // SAFETY: the handle stays open during the call.
+    let this = unsafe { handle::get::<T, _>(fid) };
+    let Some(this) = this.filter(|_| !name.is_null() && !ops.is_null()) else {
+        return Error::INVAL.negative();
+    };
+    // SAFETY: a terminated string.
+    let name = unsafe { CStr::from_ptr(name) };
+    if name != OVERRIDE {
+        return Error::NOSYS.negative();
     }
+    if flags != 0 {
+        return Error::BADFLAGS.negative();
+    }
+    // SAFETY: fi_domain(3): such a table begins with its size.
+    let functions = unsafe {
+        match ops.cast::<usize>().read_unaligned() < size_of::<fi_hmem_override_ops>() {
+            true => None,
+            false => {
+                let table = ops.cast::<fi_hmem_override_ops>().read_unaligned();
+                let both = table.copy_from_hmem_iov.zip(table.copy_to_hmem_iov);
+                both.map(|(from, to)| Functions { from, to })
+            }
+        }
+    };
+    let set = |functions| this.copy_devices_by(functions);
+    status(functions.ok_or(Error::INVAL).and_then(set))
 }

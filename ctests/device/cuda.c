@@ -8,6 +8,7 @@
 //!
 //! DEVICE_FAIL=function:nth:code[:sticky] makes a call fail, 0 each call, and with `sticky` all later ones. DEVICE_COUNT: devices.
 //! DEVICE_RATE: bytes that the device copies in a microsecond, for each direction; copies of other streams wait for it.
+//! DEVICE_OPEN: the memory can be accessed, for tests of stand-ins for adapters, which access it.
 //! DEVICE_LOG: a file to which each call's name is appended. cuStandInLeft returns the objects that are open.
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -56,6 +57,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct context primary[DEVICES];
 static pid_t owner;
 static int streams;
+static unsigned used; // allocations up to the last one that was ever there
 static uint64_t next_id = 1;
 static void *locked[LOCKED];
 static __thread CUcontext stack[DEPTH];
@@ -104,7 +106,7 @@ static unsigned count(void)
 
 static struct allocation *find(CUdeviceptr at)
 {
-	for (unsigned i = 0; i < ALLOCATIONS; i++) {
+	for (unsigned i = 0; i < used; i++) {
 		struct allocation *one = &allocations[i];
 
 		if (one->base && at >= (uintptr_t)one->base && at < (uintptr_t)one->base + one->len)
@@ -237,12 +239,14 @@ static CUresult map(struct allocation *one, int fd, size_t len, int is_managed)
 	one->hidden = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (one->hidden == MAP_FAILED)
 		return OUT_OF_MEMORY;
-	one->base = mmap(NULL, mapped, is_managed ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_SHARED, fd, 0);
+	one->base = mmap(NULL, mapped, is_managed || getenv("DEVICE_OPEN") ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_SHARED, fd, 0);
 	if (one->base == MAP_FAILED) {
 		one->base = NULL;
 		munmap(one->hidden, mapped);
 		return OUT_OF_MEMORY;
 	}
+	if (one >= allocations + used)
+		used = (unsigned)(one - allocations) + 1;
 	one->len = len;
 	one->mapped = mapped;
 	one->fd = fd;
@@ -508,6 +512,24 @@ CUresult cuMemHostUnregister(void *at)
 		locked[i] = NULL;
 	pthread_mutex_unlock(&mutex);
 	return i < LOCKED ? SUCCESS : NOT_REGISTERED;
+}
+
+// A descriptor of the file that has the memory.
+CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr at, size_t len, int type, unsigned long long flags)
+{
+	struct allocation *one;
+	CUresult code = INVALID_VALUE;
+
+	ENTER();
+	pthread_mutex_lock(&mutex);
+	one = find(at);
+	// As drivers that do not know the flag.
+	if (one && !one->is_managed && type == 1 && !flags && at % 4096 == 0 && at + len <= (uintptr_t)one->base + one->mapped) {
+		*(int *)handle = dup(one->fd);
+		code = SUCCESS;
+	}
+	pthread_mutex_unlock(&mutex);
+	return code;
 }
 
 struct exported {

@@ -97,6 +97,25 @@ grep -q 'dmabuf off 4096 iova 101000 fd 0$' "$build/buffers.trace" &&
 check buffer_of_a_device $? "$build/buffers.trace"
 FI_VERBS_USE_DMABUF=0 over "$build/verbs" buffers >"$build/buffers.out" 2>/dev/null
 check no_buffers_by_variable $? "$build/buffers.out"
+device=$build/device
+mkdir -p "$device"
+cc -std=gnu17 -O1 -g -shared -fPIC -o "$device/libcuda.so.1" "$here/../device/cuda.c"
+with_device() {
+	LD_LIBRARY_PATH=$library:$fake:$device LD_PRELOAD=$fake/libibverbs.so.1 FAKE_TRACE=1 timeout -k 5 60 "$build/verbs" device
+}
+with_device >"$build/device.out" 2>"$build/device.trace"
+code=$?
+at=$(sed -n 's/^device memory at //p' "$build/device.trace")
+[ "$code" = 0 ] && grep -q "dmabuf off $((0x$at % 4096)) iova $at fd [0-9]*\$" "$build/device.trace" &&
+	grep -q 'reg_dmabuf len 10000 ' "$build/device.trace"
+check memory_of_a_device $? "$build/device.trace"
+FI_HMEM_CUDA_USE_DMABUF=0 with_device >"$build/device.out" 2>"$build/device.trace" &&
+	! grep -q 'reg_dmabuf len 10000' "$build/device.trace" && grep -q 'reg_mr[a-z_0-9]* len 10000 ' "$build/device.trace"
+check memory_of_a_device_by_its_address $? "$build/device.trace"
+for variable in FI_HMEM_DISABLE_P2P=1 FI_VERBS_USE_DMABUF=0 FI_HMEM=system; do
+	(export "${variable?}" VERBS_DEVICE=no && with_device) >"$build/device.out" 2>"$build/device.trace"
+	check "no_device_memory $variable" $? "$build/device.out"
+done
 grep -q 'create_cq [0-9]* vec 1 chan 1$' "$build/vectors.trace" && ! grep -q 'vec 2' "$build/vectors.trace"
 check vector $? "$build/vectors.trace"
 FI_VERBS_USE_ODP=1 FAKE_TRACE=1 over "$build/verbs" registration 2>&1 | grep ' reg_mr' >"$build/odp.out"
@@ -255,9 +274,9 @@ fi
 
 if [ -n "$conformance" ]; then
 	over() { LD_LIBRARY_PATH=$library:$fake LD_PRELOAD=$fake/libibverbs.so.1 "$@"; }
-	suite() { # suite PROVIDER TYPE LEAST
+	suite() { # suite PROVIDER TYPE LEAST [OPTION ...]
 		local log=$build/conformance_${1//;/_}_$2.log
-		over "$conformance" -j 2 -p "$1" -e "$2" -x "$here/expected.txt" >"$log"
+		over "$conformance" -j 2 -p "$1" -e "$2" -x "$here/expected.txt" "${@:4}" >"$log"
 		echo "conformance of $1 $2: $(tail -n 1 "$log")"
 		[[ $(tail -n 1 "$log") =~ ^([0-9]+)\ passed,\ 0\ failed ]] && [ "${BASH_REMATCH[1]}" -gt "$3" ]
 		check "conformance of $1 $2" $? <(grep ^FAIL "$log")
@@ -267,6 +286,13 @@ if [ -n "$conformance" ]; then
 	suite "verbs;ofi_rxm" rdm 1000
 	suite "verbs;ofi_rxd" rdm 900
 	FI_LNX_PROV_LINKS='verbs;ofi_rxm:mlx5_0' suite lnx rdm 800
+
+	# Memory of a device that the stand-in for an adapter accesses. That the library does not touch it is not tested here.
+	over() {
+		DEVICE_OPEN=1 CONFORMANCE_DEVICE=cuda LD_LIBRARY_PATH=$library:$fake:$device LD_PRELOAD=$fake/libibverbs.so.1 "$@"
+	}
+	suite verbs msg 90 -k fi_msg: -k fi_rma: -k fi_atomic:
+	suite "verbs;ofi_rxm" rdm 340 -k fi_tagged: -k fi_msg: -k fi_rma: -k fi_atomic:
 fi
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -3,6 +3,7 @@
 //! (InfiniBand, 10.91.0.1), rocep1 (RoCE, 10.92.0.1) and siw0 (iWARP, 10.93.0.1), and logs each call to stderr if
 //! FAKE_TRACE is set.
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdbool.h>
@@ -944,6 +945,46 @@ static void buffers(void)
 	fi_freeinfo(found);
 }
 
+// FI_HMEM: memory of a CUDA device, if there is the stand-in for its driver. VERBS_DEVICE=no: the entries do not have it.
+static void device(void)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW), *context;
+	struct iovec piece = { .iov_len = 10000 };
+	struct fi_mr_attr attr = { .mr_iov = &piece, .iov_count = 1, .access = FI_SEND | FI_RECV, .iface = FI_HMEM_CUDA };
+	struct fi_info *h = hints(), *found = NULL;
+	bool is_there = driver && !getenv("VERBS_DEVICE");
+	struct fid_mr *mr;
+	uint64_t mem = 0;
+	int (*init)(unsigned), (*retain)(void **, int), (*set)(void *), (*allocate)(uint64_t *, size_t);
+
+	h->caps = FI_MSG | FI_HMEM;
+	RC(fi_getinfo(FI_VERSION(2, 6), address, "7471", 0, h, &found), -FI_ENODATA); // it needs FI_MR_HMEM
+	h->domain_attr->mr_mode |= FI_MR_HMEM;
+	RC(fi_getinfo(FI_VERSION(2, 6), address, "7471", 0, h, &found), is_there ? 0 : -FI_ENODATA);
+	fi_freeinfo(h);
+	if (!is_there)
+		return;
+	init = (int (*)(unsigned))dlsym(driver, "cuInit");
+	retain = (int (*)(void **, int))dlsym(driver, "cuDevicePrimaryCtxRetain");
+	set = (int (*)(void *))dlsym(driver, "cuCtxSetCurrent");
+	allocate = (int (*)(uint64_t *, size_t))dlsym(driver, "cuMemAlloc_v2");
+	CHECK(init && retain && set && allocate);
+	CHECK(!init(0) && !retain(&context, 0) && !set(context) && !allocate(&mem, 20000));
+	CHECK(found->caps & FI_HMEM && found->domain_attr->mr_mode & FI_MR_HMEM);
+	OK(fi_fabric(found->fabric_attr, &fabric, NULL));
+	OK(fi_domain(fabric, found, &domain, NULL));
+	piece.iov_base = (void *)(uintptr_t)(mem + 5000);
+	OK(fi_mr_regattr(domain, &attr, 0, &mr));
+	CHECK(fi_mr_desc(mr));
+	fprintf(stderr, "device memory at %lx\n", mem + 5000);
+	OK(fi_close(&mr->fid));
+	attr.iface = FI_HMEM_ROCR;
+	RC(fi_mr_regattr(domain, &attr, 0, &mr), -FI_ENOSYS);
+	OK(fi_close(&domain->fid));
+	OK(fi_close(&fabric->fid));
+	fi_freeinfo(found);
+}
+
 // The interrupt vector of a completion queue; the stand-in has two.
 static void vectors(void)
 {
@@ -1040,7 +1081,7 @@ static const struct {
 	{ "progress", progress },     { "send_early", send_early },   { "shared_receives", shared_receives },
 	{ "registration", registration }, { "iwarp", iwarp },	      { "infiniband", infiniband },
 	{ "cached", cached },	      { "remapped", remapped },	      { "buffers", buffers },
-	{ "event_queue", event_queue }, { "vectors", vectors },	      { "rescan", rescan },	      { "first_device", first_device },
+	{ "device", device },	      { "event_queue", event_queue }, { "vectors", vectors },	      { "rescan", rescan },	      { "first_device", first_device },
 };
 
 int main(int argc, char **argv)

@@ -27,6 +27,10 @@ pub struct Settings {
     pub perf_cntr: Option<String>,
     /// FI_HMEM: kinds of device memory that the library may detect.
     pub hmem: Option<String>,
+    /// FI_HMEM_DISABLE_P2P: adapters do not access memory of devices.
+    pub hmem_disable_p2p: bool,
+    /// FI_HMEM_CUDA_USE_DMABUF: adapters access memory of CUDA devices by dma-bufs.
+    pub hmem_cuda_use_dmabuf: bool,
     /// FI_MR_CACHE_MAX_SIZE and _COUNT: what a cache of registrations may keep.
     pub mr_cache_max_size: Option<usize>,
     pub mr_cache_max_count: Option<usize>,
@@ -49,6 +53,11 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Whether adapters may access memory of this kind by dma-bufs.
+    pub fn exports_buffers(&self, kind: &str) -> bool {
+        kind != "cuda" || self.hmem_cuda_use_dmabuf
+    }
+
     /// Returns the settings of this process. Providers define their variables after the first call, so these come
     /// first.
     pub fn get() -> &'static Settings {
@@ -91,6 +100,8 @@ fn read() -> Settings {
         hook: params::get_str(None, "hook").ok(),
         perf_cntr: params::get_str(None, "perf_cntr").ok(),
         hmem: params::get_str(None, "hmem").ok(),
+        hmem_disable_p2p: params::get_bool(None, "hmem_disable_p2p").unwrap_or(false),
+        hmem_cuda_use_dmabuf: params::get_bool(None, "hmem_cuda_use_dmabuf").unwrap_or(true),
         mr_cache_max_size: params::get_size(None, "mr_cache_max_size").ok(),
         mr_cache_max_count: params::get_size(None, "mr_cache_max_count").ok(),
         mr_cache_monitor: params::get_str(None, "mr_cache_monitor").ok(),
@@ -135,7 +146,7 @@ const ADDR_FORMATS: [(&str, u32); 10] = formats!(
 );
 
 /// The variables, in the order in which `fi_getparams` lists them.
-const VARIABLES: [(&str, Kind, &str); 23] = [
+const VARIABLES: [(&str, Kind, &str); 24] = [
     (
         "perf_cntr",
         Kind::String,
@@ -154,7 +165,12 @@ const VARIABLES: [(&str, Kind, &str); 23] = [
     (
         "hmem_disable_p2p",
         Kind::Bool,
-        "accepted and ignored: no traffic between devices and network without a copy (default: no)",
+        "adapters do not access memory of devices: verbs has no FI_HMEM (default: no)",
+    ),
+    (
+        "hmem_cuda_use_dmabuf",
+        Kind::Bool,
+        "verbs registers memory of CUDA devices by dma-bufs (default: yes)",
     ),
     (
         "mr_cache_max_size",

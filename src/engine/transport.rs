@@ -91,6 +91,8 @@ pub trait Transport:
     const EVENTS_CAN_WAIT: bool = false;
     /// Endpoints may have FI_HMEM.
     const HMEM: bool = false;
+    /// Adapters access memory of devices themselves. Only what a request carries itself is copied.
+    const READS_DEVICES: bool = false;
     /// Messages up to the inject size are copied when they are posted.
     const COPIES: bool = false;
     /// FI_OPT_CUDA_API_PERMITTED is known without FI_HMEM, too.

@@ -13,10 +13,12 @@ mod lanes;
 
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::Path;
 use std::process;
 use std::sync::OnceLock;
 
+use sys::memory::page_size;
 use sys::shared_object::SharedObject;
 
 use self::calls::{Calls, IpcCalls};
@@ -73,6 +75,9 @@ const FATAL: [c_int; 12] = [4, 214, 700, 702, 709, 714, 715, 716, 717, 718, 719,
 const PASSING: [c_int; 2] = [1, 2];
 /// CU_MEMHOSTREGISTER_PORTABLE: the pages are locked for all contexts.
 const PORTABLE: c_uint = 1;
+/// CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE.
+const DMA_BUF: c_int = 1;
+const BY_PCIE: u64 = 1;
 /// CUresult: the program may not do this; here a child of the process that uses the driver.
 const NOT_PERMITTED: c_int = 800;
 
@@ -322,6 +327,26 @@ impl Driver for Cuda {
         if let Some(ipc) = &self.ipc {
             self.close_import(ipc, base);
         }
+    }
+
+    fn buffer(&self, address: usize, len: usize) -> Option<(OwnedFd, u64)> {
+        let calls = self.calls().ok()?;
+        let get = calls.buffer?;
+        let _current = self.enter(calls, address).ok()?;
+        let page = page_size();
+        let base = address - address % page;
+        let len = (address - base + len).next_multiple_of(page);
+        // Some devices need the mapping by PCIe, and older drivers do not know it.
+        [BY_PCIE, 0]
+            .into_iter()
+            .find_map(|flags| {
+                let mut fd = -1;
+                // SAFETY: the place is written during the call, which checks the range.
+                let code = unsafe { get(&raw mut fd, base as u64, len, DMA_BUF, flags) };
+                // SAFETY: the driver has opened it for the caller.
+                (code == 0 && fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+            })
+            .map(|fd| (fd, (address - base) as u64))
     }
 
     fn name_of(&self, fault: Fault) -> Option<String> {

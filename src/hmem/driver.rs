@@ -2,6 +2,7 @@
 //! Drivers of devices, as the rest of the library sees them.
 
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::os::fd::OwnedFd;
 
 use crate::address;
 use crate::cuda::Cuda;
@@ -72,6 +73,10 @@ pub trait Driver: Sync {
     }
     /// Closes what `import` has returned.
     fn close(&self, _base: usize) {}
+    /// Returns a dma-buf with these bytes of device memory, and their place in it. Adapters access the memory through it.
+    fn buffer(&self, _address: usize, _len: usize) -> Option<(OwnedFd, u64)> {
+        None
+    }
     /// The driver's name of a failure.
     fn name_of(&self, fault: Fault) -> Option<String>;
     /// Gives back what copies have taken from the driver.

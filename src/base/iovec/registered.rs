@@ -60,7 +60,7 @@ impl Registered {
         // operation of this process uses the region; the adapter holds its pages, so a late access of a peer, which
         // fi_mr(3) allows with a cache, reaches those and no other memory. fi_mr(3): the application grants the
         // accesses that it registers the memory for.
-        unsafe { Region::register(domain, self.0.base, self.0.len, access) }
+        unsafe { Region::register(domain, self.address(), self.0.len, access) }
     }
 
     /// Registers the piece as a part of a buffer of another device, which keeps the buffer.
@@ -74,7 +74,12 @@ impl Registered {
         offset: u64,
     ) -> io::Result<Region> {
         // SAFETY: as in `register`. The adapter reaches the buffer, and nothing by its addresses.
-        unsafe { Region::register_buffer(domain, fd, offset, self.0.base, self.0.len, access) }
+        unsafe { Region::register_buffer(domain, fd, offset, self.address(), self.0.len, access) }
+    }
+
+    /// The address by which adapters know the memory.
+    fn address(&self) -> *mut u8 {
+        core::ptr::with_exposed_provenance_mut(self.span().start)
     }
 
     /// Returns the part of an access: `len` bytes behind the first `skip`, if the region has them. Closing the region

@@ -116,7 +116,11 @@ impl<T: Transport> SharedRx<T> {
         let as_served: Weak<ServedSrx<T>> = Arc::downgrade(&served);
         let place = Place::new(as_served)?;
         owner.serve();
-        let arrivals = Box::new(Arrivals::new(Arc::new(owner), place, self.engine.takes_devices));
+        let arrivals = Box::new(Arrivals::new(
+            Arc::new(owner),
+            place,
+            self.engine.takes_devices,
+        ));
         let mut state = self.engine.lock()?;
         state.domain.srxs[self.id].arrivals = Some(arrivals);
         state.domain.peers.add_srx(self.id);

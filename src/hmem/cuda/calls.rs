@@ -36,6 +36,8 @@ pub struct Calls {
     pub copy: unsafe extern "C" fn(u64, u64, usize, Object) -> c_int,
     /// cuMemHostRegister: address, bytes, flags; and cuMemHostUnregister.
     pub lock_pages: Option<(LockPages, UnlockPages)>,
+    /// cuMemGetHandleForAddressRange: place of the descriptor, address, bytes, type, flags.
+    pub buffer: Option<unsafe extern "C" fn(*mut c_int, u64, usize, c_int, u64) -> c_int>,
 }
 
 type LockPages = unsafe extern "C" fn(*mut c_void, usize, c_uint) -> c_int;
@@ -62,6 +64,7 @@ impl Calls {
                 lock_pages: library
                     .function(c"cuMemHostRegister_v2")
                     .zip(library.function(c"cuMemHostUnregister")),
+                buffer: library.function(c"cuMemGetHandleForAddressRange"),
             })
         }
     }

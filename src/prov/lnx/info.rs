@@ -114,7 +114,9 @@ fn link(query: &Query, below: &dyn Below, members: &[Member]) -> Result<Link, Ve
         .collect();
     let domain = CString::new(names.join(&b'+')).unwrap_or_default();
     // Others would have to be told of each device.
-    let takes_devices = rails.iter().all(|rail| rail.made.is_none() && knows_devices(rail));
+    let takes_devices = rails
+        .iter()
+        .all(|rail| rail.made.is_none() && knows_devices(rail));
     Ok(Link {
         rails,
         domain,

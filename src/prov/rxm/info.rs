@@ -205,6 +205,7 @@ fn domain_hints_below(version: u32, ours: &Hints) -> DomainAttr {
         // `wanted` is FI_MR_UNSPEC, which they accept.
         _ if old => wanted,
         Some(_) if is_target => wanted | MrMode::LOCAL | MrMode::ENDPOINT,
+        _ if ours.caps.contains(Caps::HMEM) => OWN_MR_MODE | MrMode::HMEM,
         _ => OWN_MR_MODE,
     };
     DomainAttr {

@@ -40,6 +40,22 @@ pub struct Adapter {
     pub nic: Nic,
 }
 
+impl Adapter {
+    /// Whether memory of devices can be registered: by dma-bufs, or because the kernel has a module for it.
+    #[cold]
+    pub fn takes_devices(&self, params: &Params) -> bool {
+        const PEER_MEMORY: [&str; 2] = ["/sys/module/nvidia_peermem", "/sys/module/nv_peer_mem"];
+        let by_buffers = || {
+            let domain = ProtectionDomain::new(self.device);
+            params.use_dmabuf && domain.is_ok_and(|domain| domain.takes_buffers())
+        };
+        by_buffers()
+            || PEER_MEMORY
+                .iter()
+                .any(|path| fs::exists(path).unwrap_or(false))
+    }
+}
+
 /// The devices, in the order of the connection manager. Empty if there are none, or if rdma-core is not installed.
 pub fn adapters(params: &Params) -> &'static [Adapter] {
     &found(params).adapters

@@ -279,6 +279,9 @@ impl Transport for Domain {
         }
     }
 
+    const HMEM: bool = true;
+    const READS_DEVICES: bool = true;
+
     fn reads_descs(&self) -> bool {
         true
     }

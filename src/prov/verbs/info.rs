@@ -10,6 +10,7 @@ use super::datagram::{Ends, PREFIX};
 use super::params;
 use super::params::{Params, count};
 use super::place::{Place, Wanted};
+use crate::device;
 use abi::*;
 use base::flags::flags;
 use base::info::{
@@ -17,6 +18,7 @@ use base::info::{
     Value, select, since,
 };
 use base::iovec::IOV_LIMIT;
+use base::settings::Settings;
 use base::{Caps, Mode, MrMode, MsgOrder, OpFlags};
 use sys::verbs::Transport;
 
@@ -90,7 +92,16 @@ fn kinds(
         Some(Wanted::Listener(_)) => Wanted::Everywhere.at(adapter),
         Some(wanted) => wanted.at(adapter),
     };
-    let mut kinds = vec![(msg(adapter, params, &accepts), places)];
+    let mut connected = msg(adapter, params, &accepts);
+    let device = device::capability(query);
+    if !device.is_empty() && adapter.takes_devices(params) && !Settings::get().hmem_disable_p2p {
+        let info = &mut connected.info;
+        for caps in [&mut info.caps, &mut info.tx.caps, &mut info.rx.caps] {
+            *caps |= device;
+        }
+        info.domain.mr_mode |= MrMode::HMEM;
+    }
+    let mut kinds = vec![(connected, places)];
     if let (Some(ends), Some(inline)) = (ends, adapter.datagram_inline) {
         let kind = dgram(adapter, inline, params, &accepts);
         kinds.push((kind, vec![ends.at(adapter)]));

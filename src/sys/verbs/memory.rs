@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::abi::*;
 use super::api::{api, api_here, api_to_destroy};
 use super::device::Device;
+use crate::memory::page_size;
 
 /// A protection domain. Regions and queue pairs of one domain may be used together.
 #[derive(Debug)]
@@ -33,6 +34,29 @@ impl ProtectionDomain {
 
     pub fn device(&self) -> Device {
         self.device
+    }
+
+    /// Whether regions can be parts of dma-bufs: refuses one without a descriptor for another reason.
+    pub fn takes_buffers(&self) -> bool {
+        let Some(register) = api().ibv_reg_dmabuf_mr else {
+            return false;
+        };
+        // SAFETY: no descriptor is named, so there is no buffer.
+        let raw = unsafe { register(self.raw(), 0, page_size(), 0, -1, 0) };
+        match NonNull::new(raw) {
+            None => {
+                let code = io::Error::last_os_error().raw_os_error();
+                !matches!(
+                    code,
+                    Some(libc::EOPNOTSUPP | libc::EPROTONOSUPPORT | libc::ENOSYS)
+                )
+            }
+            Some(region) => {
+                // SAFETY: it was made above, and nothing uses it.
+                unsafe { (api().ibv_dereg_mr)(region.as_ptr()) };
+                true
+            }
+        }
     }
 
     pub(super) fn raw(&self) -> *mut ibv_pd {

@@ -59,6 +59,9 @@ impl<T: Transport> Ep<T> {
         let most = match tx.flags.contains(OpFlags::INJECT) {
             true if sends && len > Block::LARGE => return Err(Error::MSGSIZE),
             true => Block::LARGE,
+            false if T::READS_DEVICES => 0,
+            // The provider below makes the access, and knows devices.
+            false if T::COPIES && tx.what == What::Write => 0,
             // The memory may change until the operation starts.
             false if tx.flags.contains(OpFlags::TRIGGER) => 0,
             false if T::COPIES => self.inject_size(tx.what).clamp(SHORT, Block::LARGE),

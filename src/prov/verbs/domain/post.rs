@@ -266,7 +266,8 @@ impl Domain {
             return Err(domain.eps[ep].again());
         }
         let brings = matches!(op.what, What::Read | What::AtomicFetch);
-        let is_carried = !brings && len <= self.ep(ep)?.limits.inline as usize;
+        let fits = len <= self.ep(ep)?.limits.inline as usize;
+        let is_carried = !brings && fits && !iov.is_device();
         // Memory that the adapter writes to cannot be given back early, so the flag has no meaning there.
         if op.flags.contains(OpFlags::INJECT) && !is_carried && !brings {
             return Err(Error::INVAL);

@@ -3,11 +3,14 @@
 //! descriptor of a region is its local key.
 
 use std::io;
+use std::os::fd::AsFd;
 
-use super::super::params;
+use super::super::{SOURCE, params};
 use super::Domain;
 use abi::{FI_MR_SINGLE_USE, FI_RMA_EVENT, FI_RMA_PMEM};
+use base::log::{Subsys, log_warn};
 use base::rights::{KEPT, UNCACHED};
+use base::settings::Settings;
 use base::{Access, Error, Result, Span};
 use engine::address::mixed::Addr;
 use engine::domain_state::DomainState;
@@ -59,6 +62,7 @@ impl Domain {
         let region = match (&request.buffer, span.len, cached) {
             (_, 0, _) => None,
             (Some(buffer), ..) => Some(Held::Own(self.register_buffer(segment, access, buffer)?)),
+            _ if segment.is_device() => Some(Held::Own(self.register_device(segment, access)?)),
             (_, _, true) => Some(self.obtain(segment, access)?),
             _ => Some(Held::Own(segment.register(&self.protection, access)?)),
         };
@@ -102,6 +106,33 @@ impl Domain {
             io::ErrorKind::Unsupported => Error::NOSYS,
             _ => error.into(),
         })
+    }
+
+    /// Registers memory of a device, by a dma-buf, or by its addresses where the kernel knows the device's memory.
+    #[cold]
+    fn register_device(&self, segment: &base::Registered, access: verbs::Access) -> Result<Region> {
+        let Span { start, len } = segment.span();
+        let driver = hmem::driver::owner(start).ok_or(Error::INVAL)?;
+        if params().use_dmabuf
+            && Settings::get().exports_buffers(driver.kind().name())
+            && let Some((fd, offset)) = driver.buffer(start, len)
+        {
+            let buffer = DeviceBuffer {
+                fd: fd.as_fd(),
+                offset,
+            };
+            if let Ok(region) = self.register_buffer(segment, access, &buffer) {
+                return Ok(region);
+            }
+        }
+        let region = segment.register(&self.protection, access);
+        Ok(region.inspect_err(|error| {
+            log_warn!(
+                &SOURCE,
+                Subsys::Mr,
+                "{len} bytes of device memory are registered neither by a dma-buf nor by their addresses: {error}"
+            );
+        })?)
     }
 
     /// Takes a region from the cache, or makes one.

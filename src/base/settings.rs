@@ -288,6 +288,7 @@ mod tests {
             provider_timeout: PROVIDER_TIMEOUT,
             raise_nofile: true,
             stats: true,
+            hmem_cuda_use_dmabuf: true,
             ..Settings::default()
         }
     }
@@ -312,6 +313,8 @@ mod tests {
             ("FI_HOOK", "noop;trace"),
             ("FI_PERF_CNTR", "cpu_cycles"),
             ("FI_HMEM", "rocr;ze"),
+            ("FI_HMEM_DISABLE_P2P", "1"),
+            ("FI_HMEM_CUDA_USE_DMABUF", "0"),
             ("FI_MR_CACHE_MAX_SIZE", "0x10000"),
             ("FI_MR_CACHE_MAX_COUNT", "7"),
             ("FI_MR_CACHE_MONITOR", "disabled"),
@@ -331,6 +334,8 @@ mod tests {
             hook: Some("noop;trace".to_owned()),
             perf_cntr: Some("cpu_cycles".to_owned()),
             hmem: Some("rocr;ze".to_owned()),
+            hmem_disable_p2p: true,
+            hmem_cuda_use_dmabuf: false,
             mr_cache_max_size: Some(65536),
             mr_cache_max_count: Some(7),
             mr_cache_monitor: Some("disabled".to_owned()),

@@ -22,7 +22,7 @@ void *keep_mem(size_t len)
 
 struct buf new_buf(struct env *t, size_t len, unsigned seed)
 {
-	struct buf buf = { .mem = on_device() && !getenv("XDEV") ? device_mem(len) : keep_mem(len), .len = len };
+	struct buf buf = { .mem = on_device() ? device_mem(len) : keep_mem(len), .len = len };
 
 	if (seed)
 		fill(buf.mem, len, seed);

@@ -174,12 +174,18 @@ impl Durable {
     }
 }
 
+/// Returns and forgets the failure of a device that did not take or give bytes of these regions.
+#[inline]
+pub fn fault_of(regions: &Regions) -> Option<hmem::faults::Fault> {
+    let fault = |region: &Arc<_>| MrRegion::take_fault(region);
+    regions.iter().flatten().find_map(fault)
+}
+
 /// Whether a device has failed to take or give the bytes of an access to these regions. If so, shuts the link down, so
 /// that the peer's operation fails.
 #[inline]
 pub fn device_failed<A: Address>(cx: &Cx<'_, A>, peer: &Peer<A>, regions: &Regions) -> bool {
-    let fault = |region: &Arc<_>| MrRegion::take_fault(region);
-    match regions.iter().flatten().find_map(fault) {
+    match fault_of(regions) {
         None => false,
         Some(fault) => {
             log_warn!(

@@ -3,14 +3,16 @@
 
 use super::sink::{Incoming, Sink, Stall, Step};
 use super::{Cx, Session, Wire};
+use crate::rxd::SOURCE;
 use crate::rxd::proto::{Data, Kind, Op, Packet, Void, error_of};
-use base::{CompFlags, Error};
+use base::log::{Subsys, log_warn};
+use base::{CompFlags, Error, Result};
 use engine::peer::claim::Claim;
 use engine::srx::{Bytes, MessageInfo, Slot};
 use engine::strangers::fi_addr_of;
 use engine::transport::Address;
 use object::ops::transfer::What;
-use stream::session::exposed::count_regions;
+use stream::session::exposed::{count_regions, fault_of};
 
 impl<A: Address> Session<A> {
     pub(super) fn step<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, packet: &Packet<'_>) -> Step {
@@ -82,8 +84,10 @@ impl<A: Address> Session<A> {
                 }
             }
         };
-        self.begin(cx, sink, op, payload, total);
-        Step::Taken
+        match self.begin(cx, sink, op, payload, total) {
+            Ok(()) => Step::Taken,
+            Err(error) => Step::Refused(error),
+        }
     }
 
     /// Records the address of a sender that is not in the address vector (FI_SOURCE_ERR).
@@ -93,7 +97,7 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// Handles the first bytes of an operation, which may be all of it.
+    /// Handles the first bytes of an operation, which may be all of it. On failure it is refused.
     pub(super) fn begin<W: Wire>(
         &mut self,
         cx: &mut Cx<'_, A, W>,
@@ -101,7 +105,7 @@ impl<A: Address> Session<A> {
         op: &Op,
         payload: &[u8],
         total: u64,
-    ) {
+    ) -> Result {
         let mut incoming = Incoming {
             sink,
             total,
@@ -112,7 +116,10 @@ impl<A: Address> Session<A> {
         self.put(cx, &mut incoming, payload);
         match incoming.left {
             0 => self.finish(cx, incoming.sink),
-            _ => self.rx.incoming = Some(incoming),
+            _ => {
+                self.rx.incoming = Some(incoming);
+                Ok(())
+            }
         }
     }
 
@@ -133,12 +140,23 @@ impl<A: Address> Session<A> {
         }
     }
 
-    fn finish<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, sink: Sink) {
+    /// `IO`: a device did not take the bytes.
+    fn finish<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, sink: Sink) -> Result {
         match sink {
             Sink::Message(claim) => {
                 claim.finish(cx.domain, &self.sender());
             }
             Sink::Write(write) => {
+                if let Some(fault) = fault_of(&write.regions) {
+                    log_warn!(
+                        &SOURCE,
+                        Subsys::EpData,
+                        "{}: a write is refused: {}",
+                        self.addr,
+                        hmem::driver::words(fault)
+                    );
+                    return Err(Error::IO);
+                }
                 count_regions(cx.domain, &write.regions, &write.lens);
                 let (len, data) = (write.len, write.data);
                 cx.domain
@@ -147,6 +165,7 @@ impl<A: Address> Session<A> {
             Sink::Atomic(atomic) => self.carry_out(cx, *atomic),
             Sink::Nothing => {}
         }
+        Ok(())
     }
 
     fn take_data<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, data: &Data<'_>) -> Step {
@@ -191,11 +210,19 @@ impl<A: Address> Session<A> {
         }
         self.put(cx, &mut incoming, data.bytes);
         (incoming.left, incoming.segment) = (incoming.left - 1, incoming.segment + 1);
-        match incoming.left {
-            0 => self.finish(cx, incoming.sink),
-            _ => self.rx.incoming = Some(incoming),
+        if incoming.left > 0 {
+            self.rx.incoming = Some(incoming);
+            return Step::Taken;
         }
-        Step::Taken
+        let sink = std::mem::replace(&mut incoming.sink, Sink::Nothing);
+        match self.finish(cx, sink) {
+            Ok(()) => Step::Taken,
+            // Until the peer gives up the operation, its last packet is dropped.
+            Err(error) => {
+                self.rx.incoming = Some(incoming);
+                Step::Refused(error)
+            }
+        }
     }
 
     fn take_answer<W>(&mut self, cx: &mut Cx<'_, A, W>, data: &Data<'_>) -> Step {

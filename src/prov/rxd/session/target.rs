@@ -55,8 +55,7 @@ impl<A: Address> Session<A> {
         let data = op.data;
         #[rustfmt::skip]
         let write = Write { iov, regions, lens, len, data };
-        self.begin(cx, Sink::Write(Box::new(write)), op, payload, len);
-        Ok(())
+        self.begin(cx, Sink::Write(Box::new(write)), op, payload, len)
     }
 
     fn take_read<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, op: &Op) -> Result {
@@ -137,8 +136,7 @@ impl<A: Address> Session<A> {
         if missing == 0 {
             begun.segments = None;
         }
-        self.begin(cx, Sink::Atomic(Box::new(atomic)), &begun, payload, needed);
-        Ok(())
+        self.begin(cx, Sink::Atomic(Box::new(atomic)), &begun, payload, needed)
     }
 
     /// Executes an atomic operation whose operands have all arrived.

@@ -8,6 +8,7 @@ use crate::cuda::Cuda;
 use crate::export::Export;
 use crate::faults::Fault;
 use crate::kind::Kind;
+use crate::rocr::Rocr;
 use crate::{import, own_copies, slots};
 
 /// The driver of one kind of devices. Threads may call it at the same time.
@@ -134,8 +135,9 @@ pub fn of(kind: Kind) -> Option<&'static dyn Driver> {
             let driver = Cuda::driver().ok().filter(|cuda| cuda.can_copy());
             driver.map(|cuda| cuda as &dyn Driver)
         }
-        // No copies from Neuron, none at all with SynapseAI, are known; the others are not written yet.
-        Kind::Host | Kind::Rocr | Kind::Ze | Kind::Neuron | Kind::SynapseAi => None,
+        Kind::Rocr => Rocr::driver().map(|rocr| rocr as &dyn Driver),
+        // No copies from Neuron, none at all with SynapseAI, are known; Level Zero is not written yet.
+        Kind::Host | Kind::Ze | Kind::Neuron | Kind::SynapseAi => None,
     }
 }
 

@@ -27,6 +27,8 @@ pub struct Settings {
     pub perf_cntr: Option<String>,
     /// FI_HMEM: kinds of device memory that the library may detect.
     pub hmem: Option<String>,
+    /// FI_HMEM_ZE_COPY_ENGINE: the engine of Level Zero devices that copies.
+    pub hmem_ze_copy_engine: Option<String>,
     /// FI_MR_CACHE_MAX_SIZE and _COUNT: what a cache of registrations may keep.
     pub mr_cache_max_size: Option<usize>,
     pub mr_cache_max_count: Option<usize>,
@@ -91,6 +93,7 @@ fn read() -> Settings {
         hook: params::get_str(None, "hook").ok(),
         perf_cntr: params::get_str(None, "perf_cntr").ok(),
         hmem: params::get_str(None, "hmem").ok(),
+        hmem_ze_copy_engine: params::get_str(None, "hmem_ze_copy_engine").ok(),
         mr_cache_max_size: params::get_size(None, "mr_cache_max_size").ok(),
         mr_cache_max_count: params::get_size(None, "mr_cache_max_count").ok(),
         mr_cache_monitor: params::get_str(None, "mr_cache_monitor").ok(),
@@ -135,7 +138,7 @@ const ADDR_FORMATS: [(&str, u32); 10] = formats!(
 );
 
 /// The variables, in the order in which `fi_getparams` lists them.
-const VARIABLES: [(&str, Kind, &str); 23] = [
+const VARIABLES: [(&str, Kind, &str); 24] = [
     (
         "perf_cntr",
         Kind::String,
@@ -149,7 +152,12 @@ const VARIABLES: [(&str, Kind, &str); 23] = [
     (
         "hmem",
         Kind::String,
-        "kinds of device memory that are looked for, separated by ; or , (default: all, which is cuda)",
+        "kinds of device memory that are looked for, separated by ; or , (default: all, which is cuda, rocr and ze)",
+    ),
+    (
+        "hmem_ze_copy_engine",
+        Kind::String,
+        "engine that copies to and from Level Zero devices, as group or group.index (default: the first group that only copies)",
     ),
     (
         "hmem_disable_p2p",
@@ -296,6 +304,7 @@ mod tests {
             ("FI_HOOK", "noop;trace"),
             ("FI_PERF_CNTR", "cpu_cycles"),
             ("FI_HMEM", "rocr;ze"),
+            ("FI_HMEM_ZE_COPY_ENGINE", "1.2"),
             ("FI_MR_CACHE_MAX_SIZE", "0x10000"),
             ("FI_MR_CACHE_MAX_COUNT", "7"),
             ("FI_MR_CACHE_MONITOR", "disabled"),
@@ -315,6 +324,7 @@ mod tests {
             hook: Some("noop;trace".to_owned()),
             perf_cntr: Some("cpu_cycles".to_owned()),
             hmem: Some("rocr;ze".to_owned()),
+            hmem_ze_copy_engine: Some("1.2".to_owned()),
             mr_cache_max_size: Some(65536),
             mr_cache_max_count: Some(7),
             mr_cache_monitor: Some("disabled".to_owned()),

@@ -9,6 +9,7 @@ use crate::export::Export;
 use crate::faults::Fault;
 use crate::kind::Kind;
 use crate::rocr::Rocr;
+use crate::ze::Ze;
 use crate::{import, own_copies, slots};
 
 /// The driver of one kind of devices. Threads may call it at the same time.
@@ -136,8 +137,9 @@ pub fn of(kind: Kind) -> Option<&'static dyn Driver> {
             driver.map(|cuda| cuda as &dyn Driver)
         }
         Kind::Rocr => Rocr::driver().map(|rocr| rocr as &dyn Driver),
-        // No copies from Neuron, none at all with SynapseAI, are known; Level Zero is not written yet.
-        Kind::Host | Kind::Ze | Kind::Neuron | Kind::SynapseAi => None,
+        Kind::Ze => Ze::driver().map(|ze| ze as &dyn Driver),
+        // No copies from Neuron, none at all with SynapseAI, are known.
+        Kind::Host | Kind::Neuron | Kind::SynapseAi => None,
     }
 }
 

@@ -3,7 +3,7 @@
 //! address, which is marked if a device has the memory, and asks the driver of that device then.
 //!
 //! - `address`: marked addresses; `kind`: the kinds; `driver`: what a driver does; `cuda`: NVIDIA's;
-//!   `rocr`: AMD's; `health`: whether a driver can still be used
+//!   `rocr`: AMD's; `ze`: Intel's; `health`: whether a driver can still be used
 //! - `own_copies`: functions of the program in place of a driver's
 //! - `export`, `import`: memory that processes map from each other
 //! - `faults`: copies that have failed
@@ -24,6 +24,7 @@ pub mod rocr;
 pub mod slots;
 pub mod stage;
 pub mod transit;
+pub mod ze;
 
 use core::ffi::c_void;
 use core::num::NonZero;

@@ -16,6 +16,8 @@ import sys
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 
 os.environ["FI_TCP_IFACE"] = os.environ["FI_UDP_IFACE"] = "lo"
+# Whether drivers of devices are installed must not change the page.
+os.environ["FI_HMEM"] = "system"
 # Without it lnx has no entries.
 os.environ["FI_LNX_PROV_LINKS"] = "shm+tcp;ofi_rxm:lo"
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

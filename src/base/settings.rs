@@ -31,6 +31,8 @@ pub struct Settings {
     pub hmem_disable_p2p: bool,
     /// FI_HMEM_CUDA_USE_DMABUF: adapters access memory of CUDA devices by dma-bufs.
     pub hmem_cuda_use_dmabuf: bool,
+    /// FI_HMEM_ZE_COPY_ENGINE: the engine of Level Zero devices that copies.
+    pub hmem_ze_copy_engine: Option<String>,
     /// FI_MR_CACHE_MAX_SIZE and _COUNT: what a cache of registrations may keep.
     pub mr_cache_max_size: Option<usize>,
     pub mr_cache_max_count: Option<usize>,
@@ -102,6 +104,7 @@ fn read() -> Settings {
         hmem: params::get_str(None, "hmem").ok(),
         hmem_disable_p2p: params::get_bool(None, "hmem_disable_p2p").unwrap_or(false),
         hmem_cuda_use_dmabuf: params::get_bool(None, "hmem_cuda_use_dmabuf").unwrap_or(true),
+        hmem_ze_copy_engine: params::get_str(None, "hmem_ze_copy_engine").ok(),
         mr_cache_max_size: params::get_size(None, "mr_cache_max_size").ok(),
         mr_cache_max_count: params::get_size(None, "mr_cache_max_count").ok(),
         mr_cache_monitor: params::get_str(None, "mr_cache_monitor").ok(),
@@ -146,7 +149,7 @@ const ADDR_FORMATS: [(&str, u32); 10] = formats!(
 );
 
 /// The variables, in the order in which `fi_getparams` lists them.
-const VARIABLES: [(&str, Kind, &str); 24] = [
+const VARIABLES: [(&str, Kind, &str); 25] = [
     (
         "perf_cntr",
         Kind::String,
@@ -160,7 +163,12 @@ const VARIABLES: [(&str, Kind, &str); 24] = [
     (
         "hmem",
         Kind::String,
-        "kinds of device memory that are looked for, separated by ; or , (default: all, which is cuda)",
+        "kinds of device memory that are looked for, separated by ; or , (default: all, which is cuda, rocr and ze)",
+    ),
+    (
+        "hmem_ze_copy_engine",
+        Kind::String,
+        "engine that copies to and from Level Zero devices, as group or group.index (default: the first group that only copies)",
     ),
     (
         "hmem_disable_p2p",
@@ -315,6 +323,7 @@ mod tests {
             ("FI_HMEM", "rocr;ze"),
             ("FI_HMEM_DISABLE_P2P", "1"),
             ("FI_HMEM_CUDA_USE_DMABUF", "0"),
+            ("FI_HMEM_ZE_COPY_ENGINE", "1.2"),
             ("FI_MR_CACHE_MAX_SIZE", "0x10000"),
             ("FI_MR_CACHE_MAX_COUNT", "7"),
             ("FI_MR_CACHE_MONITOR", "disabled"),
@@ -336,6 +345,7 @@ mod tests {
             hmem: Some("rocr;ze".to_owned()),
             hmem_disable_p2p: true,
             hmem_cuda_use_dmabuf: false,
+            hmem_ze_copy_engine: Some("1.2".to_owned()),
             mr_cache_max_size: Some(65536),
             mr_cache_max_count: Some(7),
             mr_cache_monitor: Some("disabled".to_owned()),

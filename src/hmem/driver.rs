@@ -9,6 +9,8 @@ use crate::cuda::Cuda;
 use crate::export::Export;
 use crate::faults::Fault;
 use crate::kind::Kind;
+use crate::rocr::Rocr;
+use crate::ze::Ze;
 use crate::{import, own_copies, slots};
 
 /// The driver of one kind of devices. Threads may call it at the same time.
@@ -16,6 +18,11 @@ pub trait Driver: Sync {
     fn kind(&self) -> Kind;
     /// The number of devices that the program may use.
     fn devices(&self) -> Result<u32, Fault>;
+    /// Whether there is a device with this number of fi_mr(3), `device`.
+    fn has_device(&self, number: i32) -> Result<bool, Fault> {
+        let count = self.devices()?;
+        Ok(u32::try_from(number).is_ok_and(|number| number < count))
+    }
     /// Whether an address is in memory of a device that the processor cannot access. No address is while the program
     /// has not initialized the driver.
     fn owns(&self, address: usize) -> bool;
@@ -134,8 +141,10 @@ pub fn of(kind: Kind) -> Option<&'static dyn Driver> {
             let driver = Cuda::driver().ok().filter(|cuda| cuda.can_copy());
             driver.map(|cuda| cuda as &dyn Driver)
         }
-        // No copies from Neuron, none at all with SynapseAI, are known; the others are not written yet.
-        Kind::Host | Kind::Rocr | Kind::Ze | Kind::Neuron | Kind::SynapseAi => None,
+        Kind::Rocr => Rocr::driver().map(|rocr| rocr as &dyn Driver),
+        Kind::Ze => Ze::driver().map(|ze| ze as &dyn Driver),
+        // No copies from Neuron, none at all with SynapseAI, are known.
+        Kind::Host | Kind::Neuron | Kind::SynapseAi => None,
     }
 }
 
@@ -203,7 +212,26 @@ pub(super) unsafe fn begin(
 pub unsafe fn copy_within(from: usize, to: *mut u8, len: usize) -> Result<(), Fault> {
     let driver = owner(from).ok_or(Fault { code: 0 })?;
     // SAFETY: the caller's promise; the driver owns the source.
-    unsafe { driver.copy(from, from, address::plain(to), len) }
+    unsafe { copy_out(driver, from, to, len) }
+}
+
+/// Copies bytes of a driver's device to memory that the host or a device of the same driver has: a driver takes memory
+/// of another one's device for the host's.
+///
+/// # Safety
+/// `len` bytes at `to` are writable memory. The driver owns `len` bytes at `from`.
+pub(super) unsafe fn copy_out(
+    driver: &dyn Driver,
+    from: usize,
+    to: *mut u8,
+    len: usize,
+) -> Result<(), Fault> {
+    let at = address::plain(to);
+    if address::is_device(to) && !driver.owns(at) {
+        return Err(Fault { code: 0 });
+    }
+    // SAFETY: the caller's promise.
+    unsafe { driver.copy(from, from, at, len) }
 }
 
 /// Describes a failure for fi_cq_strerror.
@@ -218,5 +246,55 @@ pub fn words(fault: Fault) -> String {
         (None, code) => {
             format!("a copy to or from device memory failed: error {code} of its driver")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A driver of the addresses below 1000.
+    struct Low;
+
+    impl Driver for Low {
+        fn kind(&self) -> Kind {
+            Kind::Cuda
+        }
+
+        fn devices(&self) -> Result<u32, Fault> {
+            Ok(2)
+        }
+
+        fn owns(&self, address: usize) -> bool {
+            address < 1000
+        }
+
+        unsafe fn copy(&self, _: usize, _: usize, to: usize, _: usize) -> Result<(), Fault> {
+            Err(Fault { code: to as i32 })
+        }
+
+        fn name_of(&self, _: Fault) -> Option<String> {
+            None
+        }
+
+        fn release(&self) {}
+    }
+
+    #[test]
+    fn a_driver_does_not_copy_to_the_device_of_another() {
+        let copied = |to: *mut u8| {
+            // SAFETY: this driver accesses nothing.
+            unsafe { copy_out(&Low, 1, to, 1) }.unwrap_err().code
+        };
+        let at = |address: usize| core::ptr::without_provenance_mut(address);
+        assert_eq!(copied(at(2000)), 2000);
+        assert_eq!(copied(address::marked(at(999))), 999);
+        assert_eq!(copied(address::marked(at(2000))), 0);
+    }
+
+    #[test]
+    fn devices_are_numbered_from_0() {
+        let there = [-1, 0, 1, 2].map(|number| Low.has_device(number).unwrap());
+        assert_eq!(there, [false, true, true, false]);
     }
 }

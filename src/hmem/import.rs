@@ -173,7 +173,7 @@ impl Import {
         }
         let at = self.base + from;
         // SAFETY: the bytes are in the mapping, which stays; the caller's promise for `to`.
-        unsafe { self.driver.copy(at, at, address::plain(to), len) }
+        unsafe { driver::copy_out(self.driver, at, to, len) }
     }
 }
 

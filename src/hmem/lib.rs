@@ -2,7 +2,8 @@
 //! Kinds of memory, and the copies to and from each kind: fi_mr(3), iface and fi_mr_desc. Each copy looks at its
 //! address, which is marked if a device has the memory, and asks the driver of that device then.
 //!
-//! - `address`: marked addresses; `kind`: the kinds; `driver`: what a driver does; `cuda`: NVIDIA's
+//! - `address`: marked addresses; `kind`: the kinds; `driver`: what a driver does; `cuda`: NVIDIA's;
+//!   `rocr`: AMD's; `ze`: Intel's; `health`: whether a driver can still be used
 //! - `own_copies`: functions of the program in place of a driver's
 //! - `export`, `import`: memory that processes map from each other
 //! - `faults`: copies that have failed
@@ -15,12 +16,15 @@ pub mod cuda;
 pub mod driver;
 pub mod export;
 pub mod faults;
+mod health;
 pub mod import;
 pub mod kind;
 pub mod own_copies;
+pub mod rocr;
 pub mod slots;
 pub mod stage;
 pub mod transit;
+pub mod ze;
 
 use core::ffi::c_void;
 use core::num::NonZero;

@@ -23,8 +23,8 @@ use base::settings::Settings;
 use base::text::names;
 use base::{Caps, Error, MrMode, OpFlags, Result};
 use hmem::driver::User;
-use hmem::import;
 use hmem::own_copies::{Functions, InUse};
+use hmem::{import, ze};
 use object::ops::transfer::Rx;
 use sync::{Callers, Children, Guard, Lock, Refused, Serialized, Uses};
 use sys::event::SharedFd;
@@ -383,5 +383,6 @@ fn user_of_devices() -> User {
     let settings = Settings::get();
     let (count, bytes) = (settings.mr_cache_max_count, settings.mr_cache_max_size);
     import::limit(count, bytes);
+    ze::engine::prefer(settings.hmem_ze_copy_engine.as_deref());
     User::new(|kind| settings.wants_hmem(kind))
 }

@@ -145,8 +145,9 @@ fn mark(request: &mut MrRequest<'_>) -> Result {
         hmem::Kind::Host => None,
         kind => {
             let driver = hmem::driver::of(kind).ok_or(Error::NOSYS)?;
-            let count = driver.devices().map_err(|_| Error::NOSYS)?;
-            let is_there = u32::try_from(request.device).is_ok_and(|device| device < count);
+            let is_there = driver
+                .has_device(request.device)
+                .map_err(|_| Error::NOSYS)?;
             if !is_there && request.flags & FI_HMEM_HOST_ALLOC == 0 {
                 return Err(Error::INVAL);
             }

@@ -129,7 +129,7 @@ static void message_forms(struct env *t, bool read, size_t pieces, size_t locals
 	}
 	local = new_buf(t, total, 9);
 	for (size_t i = 0, from = 0; read && i < pieces; from += remote[i++].len)
-		memcpy(target.buf.mem + (remote[i].addr - target.at), local.mem + from, remote[i].len);
+		memcpy(host_view(target.buf.mem + (remote[i].addr - target.at)), host_view(local.mem + from), remote[i].len);
 	if (read)
 		memset(host_view(local.mem), 0, total);
 	for (size_t i = 0; i < locals; i++) {
@@ -154,7 +154,7 @@ static void message_forms(struct env *t, bool read, size_t pieces, size_t locals
 	}
 	flush(t, &target);
 	for (size_t i = 0, from = 0; i < pieces; from += remote[i++].len)
-		CHECK(!memcmp(target.buf.mem + (remote[i].addr - target.at), local.mem + from, remote[i].len));
+		CHECK(!memcmp(host_view(target.buf.mem + (remote[i].addr - target.at)), host_view(local.mem + from), remote[i].len));
 }
 
 TEST(fi_rma, writemsg_segments, EP_RELIABLE, FI_RMA, "fi_writemsg scatters over up to rma_iov_limit remote pieces, in order")

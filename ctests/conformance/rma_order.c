@@ -302,7 +302,9 @@ TEST(fi_rma, limits, EP_RELIABLE | OURS_ONLY, FI_RMA, "More buffers or remote pi
 	msg.rma_iov_count = remotes;
 	CHECK_RC(fi_writemsg(t->a.ep, &msg, 0), -FI_EINVAL);
 	CHECK_RC(fi_readmsg(t->a.ep, &msg, 0), -FI_EINVAL);
-	CHECK_RC2(fi_inject_write(t->a.ep, out.mem, t->info->tx_attr->inject_size + 1, t->a.peer, target.at, target.key),
+	// Entries of shm with FI_HMEM say 0, and take more.
+	if (!on_device() || t->info->tx_attr->inject_size)
+		CHECK_RC2(fi_inject_write(t->a.ep, out.mem, t->info->tx_attr->inject_size + 1, t->a.peer, target.at, target.key),
 		  -FI_EMSGSIZE, -FI_EINVAL);
 	msg.rma_iov_count = 1;
 	POST(t, fi_writemsg(t->a.ep, &msg, 0));

@@ -20,6 +20,7 @@ static struct {
 } driver;
 static struct meeting *at;
 static atomic_uint *step;
+static struct { uint64_t at, key; } *target; // the receiver's region
 static const char *what;
 
 static void *function(void *library, const char *name)
@@ -64,7 +65,7 @@ static struct buffer buffer(struct side *side, int place, size_t len)
 {
 	struct buffer it = { 0 };
 	struct iovec piece;
-	struct fi_mr_attr attr = { .mr_iov = &piece, .iov_count = 1, .access = FI_SEND | FI_RECV };
+	struct fi_mr_attr attr = { .mr_iov = &piece, .iov_count = 1, .access = FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE };
 	static uint64_t key = 100;
 
 	if (place == DEVICE) {
@@ -137,6 +138,40 @@ static bool is(const char *name)
 	return !strcmp(what, name);
 }
 
+// Writes to the receiver's region, and reads it.
+static void access_region(struct side *side, struct buffer from[PLACES], fi_addr_t to)
+{
+	for (unsigned turn = 0; turn < PLACES * PLACES * SIZES; turn++) {
+		size_t len = sizes[turn % SIZES], skip = 8 * turn;
+		struct buffer *out = &from[turn / SIZES % PLACES], *in = &from[turn / SIZES / PLACES];
+		struct iovec piece = { out->mem, len };
+		struct fi_rma_iov there = { target->at + skip, len, target->key };
+		void *desc = fi_mr_desc(out->mr);
+		struct op op = { 0 };
+		struct fi_msg_rma msg = { .msg_iov = &piece, .desc = &desc, .iov_count = 1, .addr = to, .rma_iov = &there,
+			.rma_iov_count = 1, .context = &op.context };
+		ssize_t rc;
+
+		fill(out->view, len, 1000 + turn);
+		while ((rc = fi_writemsg(side->ep, &msg, FI_DELIVERY_COMPLETE)) == -FI_EAGAIN)
+			look(side);
+		OK(rc);
+		CHECK(finish(side, &op, LIMIT));
+		op = (struct op) { 0 };
+		memset(in->view, 0xe5, len + 1);
+		piece.iov_base = in->mem;
+		desc = fi_mr_desc(in->mr);
+		while ((rc = fi_readmsg(side->ep, &msg, 0)) == -FI_EAGAIN)
+			look(side);
+		OK(rc);
+		CHECK(finish(side, &op, LIMIT));
+		verify(in->view, len, 1000 + turn, "what was written and read");
+		CHECK(((uint8_t *) in->view)[len] == 0xe5);
+	}
+	// Once for all accesses. tcp orders them, so they are messages there.
+	CHECK(opened() == (is("excluded") || strcmp(side->info->fabric_attr->prov_name, "shm") ? 0 : 1));
+}
+
 static void sender(void *with)
 {
 	struct side side;
@@ -169,8 +204,11 @@ static void sender(void *with)
 		printf("note: another address\n");
 	fill(from[DEVICE].view, LARGE, ++tag);
 	CHECK(send_from(&side, &from[DEVICE], 0, LARGE, to, tag));
+	await(&side, 1, "the receiver has a region");
+	access_region(&side, from, to);
+	reach(2);
 	// The receiver looks at what is left while this process lives, and after its end.
-	await(&side, 1, "the receiver is ready for the end");
+	await(&side, 3, "the receiver is ready for the end");
 	for (int place = 0; place < PLACES; place++)
 		give_back(&from[place]);
 	if (is("killed"))
@@ -236,9 +274,16 @@ static void receiver(void *with)
 	verify(to[DEVICE].view, LARGE, tag, "memory at the same address");
 	if (maps && !is("uncached"))
 		CHECK(opened() == (is("stale") ? 3 : 2));
+	target->key = fi_mr_key(to[DEVICE].mr);
+	target->at = side.info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? (uintptr_t) to[DEVICE].mem : 0;
+	reach(1);
+	await(&side, 2, "the sender has written and read");
+	// The last one of the writes.
+	verify((char *) to[DEVICE].view + 8 * (PLACES * PLACES * SIZES - 1), sizes[SIZES - 1], 1000 + PLACES * PLACES * SIZES - 1,
+	       "a region");
 	// The mapping of memory that was freed is closed, the other one stays.
 	CHECK(driver.imports() == (maps && !is("uncached")));
-	reach(1);
+	reach(3);
 	for (end = now_us() + LIMIT * 1000ull; driver.imports();) {
 		look(&side);
 		usleep(1000);
@@ -260,6 +305,7 @@ void case_device(void)
 	what = getenv("SHM_DEVICE") ? getenv("SHM_DEVICE") : "";
 	side_caps = FI_HMEM;
 	at = shared_page(sizeof(*at));
+	target = shared_page(sizeof(*target));
 	step = &at->go;
 	one = start("sender", sender, NULL);
 	two = start("receiver", receiver, NULL);

@@ -234,6 +234,35 @@ pub(super) unsafe fn copy_out(
     unsafe { driver.copy(from, from, at, len) }
 }
 
+/// As `copy_within`, to device memory of this process.
+///
+/// # Safety
+/// `len` bytes at `from` are readable memory.
+#[cold]
+pub unsafe fn copy_within_to(to: usize, from: *const u8, len: usize) -> Result<(), Fault> {
+    let driver = owner(to).ok_or(Fault { code: 0 })?;
+    // SAFETY: the caller's promise; the driver owns the target.
+    unsafe { copy_into(driver, from, to, len) }
+}
+
+/// As `copy_out`, to memory of the driver's device.
+///
+/// # Safety
+/// `len` bytes at `from` are readable memory. The driver owns `len` bytes at `to`.
+pub(super) unsafe fn copy_into(
+    driver: &dyn Driver,
+    from: *const u8,
+    to: usize,
+    len: usize,
+) -> Result<(), Fault> {
+    let at = address::plain(from);
+    if address::is_device(from) && !driver.owns(at) {
+        return Err(Fault { code: 0 });
+    }
+    // SAFETY: the caller's promise.
+    unsafe { driver.copy(to, at, to, len) }
+}
+
 /// Describes a failure for fi_cq_strerror.
 pub fn words(fault: Fault) -> String {
     let name = all().find_map(|driver| driver.name_of(fault));

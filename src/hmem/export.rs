@@ -26,7 +26,38 @@ pub struct Export {
     pub len: u64,
 }
 
+/// Words of an export in memory that processes share.
+pub const WORDS: usize = 16;
+
 impl Export {
+    /// Returns the export in the layout of docs/wire/shm.md.
+    pub fn to_words(&self) -> [u64; WORDS] {
+        let mut words = [0; WORDS];
+        let bytes = self.handle.iter().chain(&self.device);
+        for (at, &byte) in bytes.enumerate() {
+            words[at / 8] |= u64::from(byte) << (at % 8 * 8);
+        }
+        let rest = (HANDLE + NAME) / 8;
+        words[rest..rest + 3].copy_from_slice(&[self.base, self.len, self.kind as u64]);
+        words
+    }
+
+    /// As `to_words` back; `None` if no device has memory of that kind, or the allocation exceeds the address space.
+    pub fn of_words(words: &[u64; WORDS]) -> Option<Export> {
+        let byte = |at: usize| (words[at / 8] >> (at % 8 * 8)) as u8;
+        let rest = (HANDLE + NAME) / 8;
+        let kind = Kind::of_iface(u32::try_from(words[rest + 2]).ok()?)?;
+        let (base, len) = (words[rest], words[rest + 1]);
+        base.checked_add(len)?;
+        (kind != Kind::Host).then(|| Export {
+            kind,
+            handle: core::array::from_fn(byte),
+            device: core::array::from_fn(|at| byte(HANDLE + at)),
+            base,
+            len,
+        })
+    }
+
     /// Returns the place of addresses of the exporting process in the allocation, if all of them are in it.
     pub fn place(&self, at: usize, len: usize) -> Option<Range<usize>> {
         let from = (at as u64).checked_sub(self.base)?;
@@ -70,6 +101,32 @@ pub fn of(at: usize, len: usize) -> Option<Export> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_are_read_back() {
+        let export = Export {
+            kind: Kind::Ze,
+            handle: core::array::from_fn(|at| at as u8 + 1),
+            device: core::array::from_fn(|at| at as u8 + 100),
+            base: 1 << 40,
+            len: 5,
+        };
+        let words = export.to_words();
+        assert_eq!(
+            (words[0], words[8]),
+            (0x0807_0605_0403_0201, 0x6b6a_6968_6766_6564)
+        );
+        assert_eq!(Export::of_words(&words), Some(export));
+        let with = |at: usize, value| {
+            let mut words = words;
+            words[at] = value;
+            Export::of_words(&words)
+        };
+        assert_eq!(
+            (with(12, 0), with(12, 6), with(11, u64::MAX)),
+            (None, None, None)
+        );
+    }
 
     #[test]
     fn a_place_is_within_the_allocation() {

@@ -177,6 +177,24 @@ impl Import {
     }
 }
 
+impl Import {
+    /// Copies bytes of this process's memory, which a device has if the address is marked, to the mapping.
+    ///
+    /// # Safety
+    /// `len` bytes at `from` are readable memory.
+    pub unsafe fn copy_from(&self, to: usize, from: *const u8, len: usize) -> Result<(), Fault> {
+        let end = to.checked_add(len);
+        if end.is_none_or(|end| end > self.len) {
+            return Err(Fault { code: 0 });
+        }
+        if len == 0 {
+            return Ok(());
+        }
+        // SAFETY: the bytes are in the mapping, which stays; the caller's promise for `from`.
+        unsafe { driver::copy_into(self.driver, from, self.base + to, len) }
+    }
+}
+
 impl Drop for Import {
     fn drop(&mut self) {
         let mut entries = entries();

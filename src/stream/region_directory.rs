@@ -10,6 +10,7 @@ use std::sync::Arc;
 use base::Span;
 use engine::cntr::Counter;
 use engine::mr;
+use hmem::export;
 use sync::region_table::{Published, RegionTable};
 
 /// A region of this domain.
@@ -22,9 +23,13 @@ pub struct RegionDirectory {
 }
 
 impl RegionDirectory {
-    pub fn new<'a>(regions: impl Iterator<Item = &'a Arc<Own>>) -> io::Result<RegionDirectory> {
+    /// `for_devices`: regions may be in memory of devices.
+    pub fn new<'a>(
+        regions: impl Iterator<Item = &'a Arc<Own>>,
+        for_devices: bool,
+    ) -> io::Result<RegionDirectory> {
         let mut directory = RegionDirectory {
-            table: RegionTable::new()?,
+            table: RegionTable::new(for_devices)?,
             places: HashMap::new(),
         };
         for region in regions {
@@ -43,6 +48,13 @@ impl RegionDirectory {
         let Some(Span { start: base, len }) = region.alone() else {
             return;
         };
+        let export = match region.is_device() {
+            false => None,
+            true => match export::of(base, len) {
+                Some(export) => Some(export.to_words()),
+                None => return,
+            },
+        };
         let published = Published {
             key: region.key,
             first: region.remote_base(),
@@ -50,7 +62,7 @@ impl RegionDirectory {
             len: len as u64,
             access: region.access.bits(),
         };
-        if let Some(at) = self.table.publish(&published) {
+        if let Some(at) = self.table.publish(&published, export.as_ref()) {
             self.places.insert(region.key, at);
         }
     }
@@ -96,7 +108,7 @@ mod tests {
             regions.register(memory, access, 0, key, 0).unwrap()
         };
         let (read, write) = (add(7, Access::REMOTE_READ), add(8, Access::REMOTE_WRITE));
-        let mut directory = RegionDirectory::new([&read].into_iter()).unwrap();
+        let mut directory = RegionDirectory::new([&read].into_iter(), false).unwrap();
         let view = both(&directory);
         directory.publish(&write);
         let find = |key, addr, len, need: Access| {
@@ -127,7 +139,7 @@ mod tests {
         let region = regions
             .register(memory, Access::REMOTE_READ, 0, 3, 0)
             .unwrap();
-        let mut directory = RegionDirectory::new([&region].into_iter()).unwrap();
+        let mut directory = RegionDirectory::new([&region].into_iter(), true).unwrap();
         let (view, line) = (both(&directory), InUse::default());
         let part = view.find(3, 0, 8, Access::REMOTE_READ.bits()).unwrap();
         let word = view.begin(&part, &line).unwrap();
@@ -160,7 +172,7 @@ mod tests {
                     .unwrap()
             })
             .collect();
-        let mut directory = RegionDirectory::new(all.iter()).unwrap();
+        let mut directory = RegionDirectory::new(all.iter(), false).unwrap();
         let view = both(&directory);
         let found = |key| view.find(key, 0, 1, Access::REMOTE_READ.bits()).is_some();
         let shown = (0..2 * ENTRIES as u64).filter(|&key| found(key)).count();

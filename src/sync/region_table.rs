@@ -39,6 +39,24 @@ struct Table {
 // SAFETY: atomic numbers, all of whose values are allowed, and padding.
 unsafe impl Shared for Table {}
 
+/// What the drivers of other processes need to map the memory of a region that a device has; its meaning is that of
+/// `stream`.
+pub type Export = [u64; EXPORT_WORDS];
+pub const EXPORT_WORDS: usize = 16;
+
+/// Behind the table, if regions may be in memory of devices: a record for each entry.
+#[repr(C)]
+struct TableOfDevices {
+    table: Table,
+    exports: [[AtomicU64; EXPORT_WORDS]; ENTRIES],
+}
+
+// SAFETY: as above.
+unsafe impl Shared for TableOfDevices {}
+
+/// Bit of the rights of an entry: a device has the memory, and the entry has an export.
+const ON_DEVICE: u64 = 1 << 63;
+
 /// Capacity. Further regions, and regions whose keys collide too often, are not in the table.
 pub const ENTRIES: usize = 512;
 /// Number of entries in which a key may be.
@@ -69,6 +87,11 @@ fn entries(memory: &Mapping) -> Option<&[Entry; ENTRIES]> {
     Some(&unsafe { memory.at::<Table>(0)?.as_ref() }.entries)
 }
 
+fn exports(memory: &Mapping) -> Option<&[[AtomicU64; EXPORT_WORDS]; ENTRIES]> {
+    // SAFETY: as in `entries`.
+    Some(&unsafe { memory.at::<TableOfDevices>(0)?.as_ref() }.exports)
+}
+
 /// The owner's side.
 pub struct RegionTable {
     memory: Mapping,
@@ -76,8 +99,13 @@ pub struct RegionTable {
 }
 
 impl RegionTable {
-    pub fn new() -> io::Result<RegionTable> {
-        let made = Mapping::create_for_readers(NAME, size_of::<Table>())?;
+    /// `for_devices`: regions may be in memory of devices.
+    pub fn new(for_devices: bool) -> io::Result<RegionTable> {
+        let len = match for_devices {
+            true => size_of::<TableOfDevices>(),
+            false => size_of::<Table>(),
+        };
+        let made = Mapping::create_for_readers(NAME, len)?;
         // Without the protection one reader could show another reader memory that the owner does not grant.
         if !made.protected {
             return Err(io::ErrorKind::Unsupported.into());
@@ -93,15 +121,23 @@ impl RegionTable {
         self.fd.as_fd()
     }
 
-    /// Enters a region and returns its place, if there is a free one for its key.
-    pub fn publish(&mut self, region: &Published) -> Option<usize> {
+    /// Enters a region and returns its place, if there is a free one for its key. `export`: a device has it.
+    pub fn publish(&mut self, region: &Published, export: Option<&Export>) -> Option<usize> {
         let entries = entries(&self.memory)?;
         if region.access == 0 {
             return None;
         }
+        let mut region = *region;
         let mut places = (0..PROBES).map(|probe| place(region.key, probe));
         let at = places.find(|&at| entries[at].access.load(Ordering::Relaxed) == 0)?;
-        entries[at].publish(region);
+        if let Some(export) = export {
+            // Nobody uses the record: the owner has waited for those that did.
+            for (word, &value) in exports(&self.memory)?[at].iter().zip(export) {
+                word.store(value, Ordering::Relaxed);
+            }
+            region.access |= ON_DEVICE;
+        }
+        entries[at].publish(&region);
         Some(at)
     }
 
@@ -174,11 +210,14 @@ pub struct Part {
     /// The address in the owner's memory, and the length.
     pub address: usize,
     len: usize,
+    /// A device has it.
+    pub is_device: bool,
 }
 
 impl TableView {
     pub fn new(fd: &OwnedFd) -> io::Result<TableView> {
-        let memory = Mapping::attach_read_only(fd, size_of::<Table>())?;
+        let whole = Mapping::attach_read_only(fd, size_of::<TableOfDevices>());
+        let memory = whole.or_else(|_| Mapping::attach_read_only(fd, size_of::<Table>()))?;
         Ok(TableView {
             memory,
             owner: None,
@@ -223,8 +262,16 @@ impl TableView {
                 turn,
                 address: region.base.wrapping_add(start) as usize,
                 len: len as usize,
+                is_device: access & ON_DEVICE != 0,
             })
         })
+    }
+
+    /// Returns the export of a part that is in use; `None` if the owner has withdrawn the part.
+    pub fn export(&self, part: &Part) -> Option<Export> {
+        let words = &exports(&self.memory)?[part.at];
+        let export = core::array::from_fn(|at| words[at].load(Ordering::Relaxed));
+        self.shows(part).then_some(export)
     }
 
     /// Marks the part as used until the result is dropped; `None` if the owner has withdrawn it.

@@ -166,7 +166,7 @@ impl IoVec {
     /// Fills the memory with bytes of a mapped allocation of another process. Returns false if they did not all arrive.
     #[cold]
     pub fn fill_from_import(&self, import: &Import, from: Range<usize>) -> bool {
-        self.fill_by_place(from, |at, to, len| {
+        self.copy_by_place(from, |at, to, len| {
             // SAFETY: the maker of the piece promised its memory for as long as it is kept.
             unsafe { import.copy_to(at, to, len) }.is_ok()
         })
@@ -175,9 +175,27 @@ impl IoVec {
     /// Does the same with device memory of this process.
     #[cold]
     pub fn fill_from_device(&self, from: Range<usize>) -> bool {
-        self.fill_by_place(from, |at, to, len| {
+        self.copy_by_place(from, |at, to, len| {
             // SAFETY: as above; the driver checks the device's side.
             unsafe { hmem::driver::copy_within(at, to, len) }.is_ok()
+        })
+    }
+
+    /// Copies the next bytes to a mapped allocation of another process. Returns false if they did not all arrive.
+    #[cold]
+    pub fn copy_to_import(&self, import: &Import, to: Range<usize>) -> bool {
+        self.copy_by_place(to, |at, from, len| {
+            // SAFETY: as above.
+            unsafe { import.copy_from(at, from, len) }.is_ok()
+        })
+    }
+
+    /// Does the same with device memory of this process.
+    #[cold]
+    pub fn copy_to_device(&self, to: Range<usize>) -> bool {
+        self.copy_by_place(to, |at, from, len| {
+            // SAFETY: as above; the driver checks the device's side.
+            unsafe { hmem::driver::copy_within_to(at, from, len) }.is_ok()
         })
     }
 
@@ -192,7 +210,7 @@ impl IoVec {
         fill(&IoVec::from(piece)).then_some(bytes)
     }
 
-    fn fill_by_place(
+    fn copy_by_place(
         &self,
         from: Range<usize>,
         copy: impl Fn(usize, *mut u8, usize) -> bool,

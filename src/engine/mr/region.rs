@@ -72,11 +72,14 @@ impl<C> Region<C> {
     pub fn alone(&self) -> Option<Span> {
         let watched = self.counter().is_some() || self.is_single_use() || self.keys.get().is_some();
         match &*self.segments {
-            [only] if !watched && self.access.intersects(Access::REMOTE) && !only.is_device() => {
-                Some(only.span())
-            }
+            [only] if !watched && self.access.intersects(Access::REMOTE) => Some(only.span()),
             _ => None,
         }
+    }
+
+    /// Whether a device has memory of the region.
+    pub fn is_device(&self) -> bool {
+        self.segments.iter().any(Registered::is_device)
     }
 
     /// Returns and forgets the failure of a copy to or from the region's memory.

@@ -55,7 +55,7 @@ impl Direct {
         tx: &Tx<'_>,
         op: &TxOp,
     ) -> bool {
-        const TARGETS: OpFlags = flags!(OpFlags: REMOTE_CQ_DATA | COMMIT_COMPLETE | FENCE | DEVICE);
+        const TARGETS: OpFlags = flags!(OpFlags: REMOTE_CQ_DATA | COMMIT_COMPLETE | FENCE);
         let Some(shm) = cx.link.memory_mut() else {
             return false;
         };

@@ -16,7 +16,7 @@ use hmem::Kind;
 use hmem::export::Export;
 use hmem::transit::Landing;
 use object::ops::transfer::RemoteSeg;
-use sync::region_table::TableView;
+use sync::region_table::{self, TableView};
 use sync::segment::Words;
 use sync::split_copy::Part;
 use sys::io_list::{GatherList, ScatterList};
@@ -34,6 +34,8 @@ pub struct PeerProcess {
     is_own: bool,
     /// Allocations of it may be mapped.
     has_imports: Cell<bool>,
+    /// Its regions on devices cannot be mapped: they are accessed by messages.
+    cannot_import: Cell<bool>,
     /// Its directory of registered memory.
     directory: Option<TableView>,
 }
@@ -161,6 +163,13 @@ impl PeerProcess {
         let Some(part) = part else {
             return false;
         };
+        if part.is_device {
+            return !self.cannot_import.get()
+                && self.copy_device_region(words, local, &part, seg.len, write);
+        }
+        if local.is_device() {
+            return false;
+        }
         let Some(_word) = directory.begin(&part, words.own().in_use()) else {
             return false;
         };
@@ -192,6 +201,56 @@ impl PeerProcess {
             }
         }
         true
+    }
+
+    /// Does the same as `copy_region` for memory that a device has.
+    #[cold]
+    fn copy_device_region(
+        &self,
+        words: &Words,
+        local: &mut Cursor<'_>,
+        part: &region_table::Part,
+        len: usize,
+        write: bool,
+    ) -> bool {
+        let Some(directory) = &self.directory else {
+            return false;
+        };
+        let Some(_word) = directory.begin(part, words.own().in_use()) else {
+            return false;
+        };
+        if words.other().in_use().has_left() {
+            return false;
+        }
+        let copied = match self.is_own {
+            true => {
+                let place = part.address..part.address.wrapping_add(len);
+                match write {
+                    true => local.copy_to_device(place),
+                    false => local.fill_from_device(place),
+                }
+            }
+            false => {
+                let export = directory.export(part).as_ref().and_then(Export::of_words);
+                let place = export.and_then(|export| export.place(part.address, len));
+                let (Some(export), Some(place)) = (export, place) else {
+                    return false;
+                };
+                self.has_imports.set(true);
+                match hmem::import::open(self.probe.bytes, &export, local.next_address()) {
+                    Ok(import) if write => local.copy_to_import(&import, place),
+                    Ok(import) => local.fill_from_import(&import, place),
+                    Err(_) => {
+                        self.cannot_import.set(true);
+                        false
+                    }
+                }
+            }
+        };
+        if copied {
+            local.advance(len);
+        }
+        copied
     }
 
     /// Reads `len` bytes into a new buffer.

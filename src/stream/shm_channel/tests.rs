@@ -113,7 +113,7 @@ fn directory(len: usize) -> RegionDirectory {
     let region = regions
         .register(memory, Access::REMOTE_READ, 0, 7, 0)
         .unwrap();
-    RegionDirectory::new([&region].into_iter()).unwrap()
+    RegionDirectory::new([&region].into_iter(), false).unwrap()
 }
 
 /// Reads the region with key 7 of the other side into new memory; returns whether all of it was copied.

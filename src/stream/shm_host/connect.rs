@@ -358,7 +358,8 @@ impl ShmHost {
         }
         if self.directory.is_none() {
             // Without a directory all accesses go by messages.
-            self.directory = RegionDirectory::new(domain.mrs.iter())
+            let for_devices = domain.eps[ep].caps.contains(Caps::HMEM);
+            self.directory = RegionDirectory::new(domain.mrs.iter(), for_devices)
                 .inspect_err(|error| log_info!(self.source, Subsys::Mr, "no directory: {error}"))
                 .ok();
         }

@@ -5,6 +5,7 @@
 #include "device.h"
 #include "transfer.h"
 
+#include <rdma/fi_trigger.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -426,6 +427,68 @@ TEST(fi_hmem, failed_large_send, EP_RELIABLE | OURS_ONLY, FI_MSG, "A long messag
 	(void)recv;
 	turn(t);
 	CHECK(fi_cq_read(t->b.rxcq, &entry, 1) != 1);
+}
+
+TEST(fi_hmem, failed_write, EP_RELIABLE | OURS_ONLY, FI_RMA, "A write that the device does not take is an error at its initiator, and counts nothing at the target")
+{
+	const struct device_kind *kind = device_kind();
+	size_t lens[] = { 100, LEN, LARGE };
+	struct buf host = host_buf(LARGE);
+	struct region target;
+	struct fi_cq_err_entry err;
+
+	need_device();
+	PAIR(t);
+	target = new_region(t, &t->b, new_buf(t, LARGE, 0), FI_REMOTE_READ | FI_REMOTE_WRITE);
+	for (unsigned i = 0; i < 3; i++) {
+		struct iovec iov = { host.mem, lens[i] };
+		struct fi_rma_iov remote = { target.at, lens[i], target.key };
+		struct fi_msg_rma msg = {
+			.msg_iov = &iov, .iov_count = 1, .addr = t->a.peer, .rma_iov = &remote, .rma_iov_count = 1, .context = new_ctx(),
+		};
+
+		fail_next(kind->copy, 0, &kind->no_memory);
+		POST(t, fi_writemsg(t->a.ep, &msg, FI_DELIVERY_COMPLETE));
+		wait_err(t, t->a.txcq, &err);
+		CHECK(err.op_context == msg.context && err.err > 0);
+		nothing(t->b.rxcq);
+		// The connection may have ended.
+		if (t->type == FI_EP_MSG)
+			return;
+	}
+}
+
+TEST(fi_hmem, failed_operand, EP_RELIABLE | OURS_ONLY, FI_ATOMIC | FI_TRIGGER, "A deferred atomic operation whose operand the device does not give is FI_EIO, and changes nothing")
+{
+	const struct device_kind *kind = device_kind();
+	struct buf operand;
+	struct region target;
+	struct fid_cntr *trigger;
+	struct fi_cq_err_entry err;
+
+	need_device();
+	PAIR(t);
+	trigger = open_cntr(t, FI_WAIT_NONE);
+	target = new_region(t, &t->b, new_buf(t, 8, 1), FI_REMOTE_READ | FI_REMOTE_WRITE);
+	operand = (struct buf){ .mem = device_mem(8), .len = 8 };
+	struct fi_ioc ioc = { operand.mem, 1 };
+	struct fi_rma_ioc remote = { target.at, 1, target.key };
+	struct fi_op_atomic add = {
+		.ep = t->a.ep,
+		.msg = { .msg_iov = &ioc, .iov_count = 1, .addr = t->a.peer, .rma_iov = &remote, .rma_iov_count = 1,
+			 .datatype = FI_UINT64, .op = FI_ATOMIC_WRITE, .context = new_ctx() },
+	};
+	struct fi_deferred_work work = {
+		.op_type = FI_OP_ATOMIC, .triggering_cntr = trigger, .threshold = 1, .op.atomic = &add,
+	};
+	CHECK_RC(fi_control(&t->domain->fid, FI_QUEUE_WORK, &work), 0);
+	fail_next(kind->copy, 0, &kind->no_memory);
+	CHECK_RC(fi_cntr_add(trigger, 1), 0);
+	wait_err(t, t->a.txcq, &err);
+	CHECK(err.err == FI_EIO);
+	says_why(t->a.txcq, &err, &kind->no_memory);
+	turn(t);
+	CHECK(holds(target.buf, 8, 1));
 }
 
 TEST(fi_hmem, dead_driver, EP_RELIABLE | OURS_ONLY, FI_MSG, "After a fatal error of the driver operations on device memory end in error, and others go on")

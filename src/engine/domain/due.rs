@@ -4,6 +4,8 @@
 use std::collections::VecDeque;
 
 use super::State;
+use super::ep::copy_operands;
+use crate::domain_state::TxOp;
 use crate::transport::Transport;
 use crate::trigger::{Action, Pending};
 use base::Error;
@@ -76,6 +78,11 @@ impl<T: Transport> State<T> {
             Action::Atomic(place, out) => {
                 let State { domain, transport } = self;
                 out.post(number, |atomic| {
+                    let copies = copy_operands(atomic);
+                    if let Err(code) = copies {
+                        domain.refuse_copy(&TxOp::of_atomic(ep, atomic), code);
+                        return Ok(());
+                    }
                     transport.atomic(domain, place.port, ep, atomic)
                 })
             }

@@ -21,6 +21,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 pub use self::cm::{CM_DATA_SIZE, cut};
+pub(super) use self::device::copy_operands;
 use self::limits::Limits;
 use crate::domain::peers::Caller;
 use crate::domain::sep::{Member, Side};

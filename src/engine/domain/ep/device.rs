@@ -104,15 +104,8 @@ impl<T: Transport> Ep<T> {
         if atomic.flags.contains(OpFlags::TRIGGER) {
             return Ok(Prepared::AsItIs);
         }
-        let copied = copy_if_device(&mut atomic.operands)
-            .and_then(|operands| Ok((operands, copy_if_device(&mut atomic.compare)?)));
-        match copied {
-            Ok((operands, compare)) => {
-                if operands.is_some() && atomic.family == Family::Base {
-                    atomic.flags |= OpFlags::INJECT;
-                }
-                Ok(Prepared::OperandsCopied(operands, compare))
-            }
+        match copy_operands(atomic) {
+            Ok((operands, compare)) => Ok(Prepared::OperandsCopied(operands, compare)),
             Err(code) => {
                 let mut guard = engine.lock_data()?;
                 let state = &mut *guard;
@@ -137,6 +130,19 @@ impl<T: Transport> Ep<T> {
             false => Ok(None),
         }
     }
+}
+
+/// Replaces operands and values to compare by copies, those that a device has. The copies must stay until the transport
+/// has the operation. On failure returns the driver's number.
+pub(in crate::domain) fn copy_operands(
+    atomic: &mut Atomic<'_>,
+) -> core::result::Result<(Option<Block>, Option<Block>), i32> {
+    let operands = copy_if_device(&mut atomic.operands)?;
+    let compare = copy_if_device(&mut atomic.compare)?;
+    if operands.is_some() && atomic.family == Family::Base {
+        atomic.flags |= OpFlags::INJECT;
+    }
+    Ok((operands, compare))
 }
 
 /// Replaces memory of a device by a copy, if it is that. On failure returns the driver's number.

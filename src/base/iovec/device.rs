@@ -9,6 +9,7 @@ use core::ops::Range;
 use core::ptr;
 use std::sync::{Mutex, PoisonError};
 
+use hmem::faults::Fault;
 use hmem::import::Import;
 use hmem::transit::{Ahead, Landing};
 use hmem::{address, stage};
@@ -246,9 +247,9 @@ impl IoVec {
         }
     }
 
-    /// Returns and forgets the driver's number of a failed copy to or from this memory.
+    /// Returns and forgets the failure of a copy to or from this memory.
     #[inline]
-    pub fn take_fault(&self) -> Option<i32> {
+    pub fn take_fault(&self) -> Option<Fault> {
         match hmem::faults::any() {
             false => None,
             true => self.find_fault(),
@@ -256,7 +257,7 @@ impl IoVec {
     }
 
     #[cold]
-    fn find_fault(&self) -> Option<i32> {
+    fn find_fault(&self) -> Option<Fault> {
         let pieces = self.pieces[..usize::from(self.count)].iter();
         let spans = pieces
             .filter(|piece| piece.is_device())
@@ -264,7 +265,6 @@ impl IoVec {
         spans
             .filter_map(|span| hmem::faults::take(span.start, span.len))
             .reduce(|first, _| first)
-            .map(|fault| fault.code)
     }
 }
 

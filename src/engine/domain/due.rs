@@ -79,8 +79,8 @@ impl<T: Transport> State<T> {
                 let State { domain, transport } = self;
                 out.post(number, |atomic| {
                     let copies = copy_operands(atomic);
-                    if let Err(code) = copies {
-                        domain.refuse_copy(&TxOp::of_atomic(ep, atomic), code);
+                    if let Err(fault) = copies {
+                        domain.refuse_copy(&TxOp::of_atomic(ep, atomic), fault);
                         return Ok(());
                     }
                     transport.atomic(domain, place.port, ep, atomic)

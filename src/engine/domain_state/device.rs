@@ -15,17 +15,16 @@ use object::ops::cq::CqErr;
 use sync::stats::Count;
 
 /// Error, number and explanation of a driver's failure.
-fn reason(code: i32) -> (Error, i32, Option<Arc<core::ffi::CStr>>) {
-    let words = hmem::driver::words(Fault { code });
-    let words = CString::new(words).ok().map(Arc::from);
-    (Error::IO, code, words)
+fn reason(fault: Fault) -> (Error, i32, Option<Arc<core::ffi::CStr>>) {
+    let words = CString::new(hmem::driver::words(fault)).ok().map(Arc::from);
+    (Error::IO, fault.code, words)
 }
 
 impl<A: Address> DomainState<A> {
     /// Reports an operation that is not posted, because the device did not give its bytes.
     #[cold]
-    pub fn refuse_copy(&mut self, op: &TxOp, code: i32) {
-        let (error, number, why) = reason(code);
+    pub fn refuse_copy(&mut self, op: &TxOp, fault: Fault) {
+        let (error, number, why) = reason(fault);
         self.send_failed_because(op.ep(), op, error, number, why);
     }
 
@@ -34,14 +33,14 @@ impl<A: Address> DomainState<A> {
     pub fn complete_into(&mut self, op: &TxOp, memory: &IoVec) {
         match memory.take_fault() {
             None => self.complete_tx(op),
-            Some(code) => self.copy_failed(op, code),
+            Some(fault) => self.copy_failed(op, fault),
         }
     }
 
     #[cold]
-    fn copy_failed(&mut self, op: &TxOp, code: i32) {
+    fn copy_failed(&mut self, op: &TxOp, fault: Fault) {
         self.eps[op.ep()].tx_pending -= 1;
-        let (error, number, why) = reason(code);
+        let (error, number, why) = reason(fault);
         self.send_failed_because(op.ep(), op, error, number, why);
     }
 
@@ -53,9 +52,9 @@ impl<A: Address> DomainState<A> {
         recv: &Filled,
         message: &MessageInfo,
         release: CompFlags,
-        code: i32,
+        fault: Fault,
     ) {
-        let (error, prov_errno, why) = reason(code);
+        let (error, prov_errno, why) = reason(fault);
         let ep = &self.eps[id];
         ep.stats.count(Count::ReceivesFailed);
         if let Some(cq) = ep.rx_cq {

@@ -165,7 +165,7 @@ impl<A: Address> DomainState<A> {
         if hmem::faults::any()
             && let Some(fault) = hmem::faults::take(recv.base, recv.len)
         {
-            return self.fill_failed(ep, &filled, &envelope.info(), release, fault.code);
+            return self.fill_failed(ep, &filled, &envelope.info(), release, fault);
         }
         self.filled_from(ep, &filled, envelope, release, sender);
     }

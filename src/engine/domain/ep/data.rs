@@ -56,6 +56,11 @@ impl<T: Transport> Ep<T> {
                 return self.post_from(tx, check);
             }
         }
+        self.transmit_now(tx, check)
+    }
+
+    #[inline(always)]
+    fn transmit_now(&self, tx: &mut Tx<'_>, check: impl FnOnce(&State<T>) -> Result) -> Result {
         let engine = &*self.shared.engine;
         let mut guard = engine.lock_data()?;
         let state = &mut *guard;
@@ -81,15 +86,7 @@ impl<T: Transport> Ep<T> {
         }
         let result = match self.shared.limits.goes_around() || flags.contains(OpFlags::TRIGGER) {
             true => self.post_from(tx, check),
-            false => {
-                let mut guard = self.shared.engine.lock_data()?;
-                let state = &mut *guard;
-                check(state)?;
-                let (id, transport) = (self.shared.id, &mut state.transport);
-                let result = transport.transmit(&mut state.domain, id, tx);
-                state.posted();
-                result
-            }
+            false => self.transmit_now(tx, check),
         };
         tx.flags = flags;
         if let (Err(_), Prepared::Copied(_block, own)) = (&result, prepared) {

@@ -12,6 +12,7 @@ use crate::domain_state::TxOp;
 use crate::transport::Transport;
 use base::iovec::Block;
 use base::{Error, IoVec, OpFlags, Result, Span};
+use hmem::faults::Fault;
 use object::ops::atomic::{Atomic, Family};
 use object::ops::collective::Collective;
 use object::ops::transfer::{DataPath, Rx, Tx, What};
@@ -77,11 +78,11 @@ impl<T: Transport> Ep<T> {
                 tx.flags |= OpFlags::INJECT;
                 Prepared::Copied(block, own)
             }
-            Err(code) => {
+            Err(fault) => {
                 let mut guard = self.shared.engine.lock_data()?;
                 let state = &mut *guard;
                 let op = TxOp::of(self.shared.id, tx, len);
-                state.domain.refuse_copy(&op, code);
+                state.domain.refuse_copy(&op, fault);
                 state.posted();
                 Prepared::Failed
             }
@@ -106,11 +107,11 @@ impl<T: Transport> Ep<T> {
         }
         match copy_operands(atomic) {
             Ok((operands, compare)) => Ok(Prepared::OperandsCopied(operands, compare)),
-            Err(code) => {
+            Err(fault) => {
                 let mut guard = engine.lock_data()?;
                 let state = &mut *guard;
                 let op = TxOp::of_atomic(self.shared.id, atomic);
-                state.domain.refuse_copy(&op, code);
+                state.domain.refuse_copy(&op, fault);
                 state.posted();
                 Ok(Prepared::Failed)
             }
@@ -133,10 +134,10 @@ impl<T: Transport> Ep<T> {
 }
 
 /// Replaces operands and values to compare by copies, those that a device has. The copies must stay until the transport
-/// has the operation. On failure returns the driver's number.
+/// has the operation.
 pub(in crate::domain) fn copy_operands(
     atomic: &mut Atomic<'_>,
-) -> core::result::Result<(Option<Block>, Option<Block>), i32> {
+) -> core::result::Result<(Option<Block>, Option<Block>), Fault> {
     let operands = copy_if_device(&mut atomic.operands)?;
     let compare = copy_if_device(&mut atomic.compare)?;
     if operands.is_some() && atomic.family == Family::Base {
@@ -145,8 +146,8 @@ pub(in crate::domain) fn copy_operands(
     Ok((operands, compare))
 }
 
-/// Replaces memory of a device by a copy, if it is that. On failure returns the driver's number.
-fn copy_if_device(iov: &mut IoVec) -> core::result::Result<Option<Block>, i32> {
+/// Replaces memory of a device by a copy, if it is that.
+fn copy_if_device(iov: &mut IoVec) -> core::result::Result<Option<Block>, Fault> {
     if !iov.is_device() {
         return Ok(None);
     }
@@ -155,13 +156,13 @@ fn copy_if_device(iov: &mut IoVec) -> core::result::Result<Option<Block>, i32> {
     Ok(Some(block))
 }
 
-/// Copies short memory of a device to the host. On failure returns the driver's number.
-fn copy(iov: &IoVec) -> core::result::Result<(Block, IoVec), i32> {
+/// Copies short memory of a device to the host.
+fn copy(iov: &IoVec) -> core::result::Result<(Block, IoVec), Fault> {
     let (block, room) = Block::with_room(iov.remaining());
     room.copy_from(iov);
     match iov.take_fault() {
         None => Ok((block, room.as_source())),
-        Some(code) => Err(code),
+        Some(fault) => Err(fault),
     }
 }
 

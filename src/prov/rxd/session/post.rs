@@ -38,8 +38,8 @@ impl<A: Address> Session<A> {
                     true => Body::copied(&[&tx.iov]),
                     false => Body::Memory(tx.iov.take()),
                 };
-                if let Some(code) = tx.iov.take_fault() {
-                    cx.domain.refuse_copy(&op, code);
+                if let Some(fault) = tx.iov.take_fault() {
+                    cx.domain.refuse_copy(&op, fault);
                     return Ok(());
                 }
                 (0, body, End::Complete(op))

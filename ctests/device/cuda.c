@@ -37,8 +37,9 @@ enum {
 };
 enum { ALLOCATIONS = 4096, DEVICES = 16, DEPTH = 64, PENDING = 1024, LOCKED = 1024 };
 
-// The processor cannot access memory of the kind DEVICE.
-enum kind { DEVICE, MANAGED, HOST };
+// The processor cannot access memory of the kinds DEVICE and PIECE. cuMemMap makes pieces; they have no context and no IPC
+// handle.
+enum kind { DEVICE, MANAGED, HOST, PIECE };
 
 struct context {
 	CUdevice device;
@@ -321,7 +322,7 @@ static CUresult map(struct allocation *one, int fd, size_t len, enum kind kind)
 	one->hidden = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (one->hidden == MAP_FAILED)
 		return OUT_OF_MEMORY;
-	one->base = mmap(NULL, mapped, kind != DEVICE || getenv("DEVICE_OPEN") ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_SHARED, fd, 0);
+	one->base = mmap(NULL, mapped, kind == MANAGED || kind == HOST || getenv("DEVICE_OPEN") ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_SHARED, fd, 0);
 	if (one->base == MAP_FAILED) {
 		one->base = NULL;
 		munmap(one->hidden, mapped);
@@ -391,7 +392,7 @@ static CUresult release(CUdeviceptr at, int is_host)
 
 	pthread_mutex_lock(&mutex);
 	one = find(at);
-	if (one && (uintptr_t)one->base == at && !one->is_import && (one->kind == HOST) == is_host) {
+	if (one && (uintptr_t)one->base == at && !one->is_import && one->kind != PIECE && (one->kind == HOST) == is_host) {
 		unmap(one);
 		code = SUCCESS;
 	}
@@ -457,7 +458,7 @@ static CUresult attribute(void *data, int which, const struct allocation *one)
 		*(unsigned *)data = one->kind == MANAGED;
 		return SUCCESS;
 	case 9:
-		*(int *)data = one->context->device;
+		*(int *)data = (one->context ? one->context->device : 0);
 		return SUCCESS;
 	case 10:
 		*(unsigned char *)data = one->kind == DEVICE;
@@ -559,29 +560,47 @@ CUresult cuStreamDestroy_v2(CUstream stream)
 	return SUCCESS;
 }
 
-// The address at which the driver accesses memory; NULL if it is the device's and too short.
-static char *reach(CUdeviceptr at, size_t len)
+// The address at which the driver accesses memory. `len` becomes the number of bytes there, which is less if the memory
+// goes on in another piece. NULL: the device's memory is too short.
+static char *reach(CUdeviceptr at, size_t *len, int is_device)
 {
 	struct allocation *one = find(at);
+	size_t rest;
 
 	if (!one)
-		return (char *)(uintptr_t)at;
-	return len <= one->len - (at - (uintptr_t)one->base) ? one->hidden + (at - (uintptr_t)one->base) : NULL;
+		return is_device ? NULL : (char *)(uintptr_t)at;
+	rest = one->len - (at - (uintptr_t)one->base);
+	if (*len > rest && one->kind != PIECE)
+		return NULL;
+	*len = *len < rest ? *len : rest;
+	return one->hidden + (at - (uintptr_t)one->base);
 }
 
 // Copies memory, or only looks whether it can be copied.
 static CUresult copy(CUdeviceptr to, CUdeviceptr from, size_t len, int only_looks)
 {
-	char *has_to, *has_from;
+	int to_device, from_device;
 
 	pthread_mutex_lock(&mutex);
-	has_to = reach(to, len);
-	has_from = reach(from, len);
+	to_device = !!find(to);
+	from_device = !!find(from);
 	pthread_mutex_unlock(&mutex);
-	if (!has_to || !has_from)
-		return INVALID_VALUE;
-	if (!only_looks)
-		memcpy(has_to, has_from, len);
+	while (len) {
+		size_t part = len;
+		char *has_to, *has_from;
+
+		pthread_mutex_lock(&mutex);
+		has_to = reach(to, &part, to_device);
+		has_from = has_to ? reach(from, &part, from_device) : NULL;
+		pthread_mutex_unlock(&mutex);
+		if (!has_from)
+			return INVALID_VALUE;
+		if (!only_looks)
+			memcpy(has_to, has_from, part);
+		to += part;
+		from += part;
+		len -= part;
+	}
 	return SUCCESS;
 }
 
@@ -710,17 +729,22 @@ CUresult cuEventQuery(CUevent event)
 
 CUresult cuMemsetD8_v2(CUdeviceptr at, unsigned char value, size_t len)
 {
-	char *has_at;
-
 	ENTER();
 	if (!current())
 		return INVALID_CONTEXT;
-	pthread_mutex_lock(&mutex);
-	has_at = find(at) ? reach(at, len) : NULL;
-	pthread_mutex_unlock(&mutex);
-	if (!has_at)
-		return INVALID_VALUE;
-	memset(has_at, value, len);
+	while (len) {
+		size_t part = len;
+		char *has_at;
+
+		pthread_mutex_lock(&mutex);
+		has_at = reach(at, &part, 1);
+		pthread_mutex_unlock(&mutex);
+		if (!has_at)
+			return INVALID_VALUE;
+		memset(has_at, value, part);
+		at += part;
+		len -= part;
+	}
 	return SUCCESS;
 }
 
@@ -785,12 +809,136 @@ CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr at, size_t len,
 	pthread_mutex_lock(&mutex);
 	one = find(at);
 	// As drivers that do not know the flag.
-	if (one && one->kind == DEVICE && type == 1 && !flags && at % 4096 == 0 && at + len <= (uintptr_t)one->base + one->mapped) {
+	if (one && (one->kind == DEVICE || one->kind == PIECE) && type == 1 && !flags && at % 4096 == 0 && at + len <= (uintptr_t)one->base + one->mapped) {
 		*(int *)handle = dup(one->fd);
 		code = SUCCESS;
 	}
 	pthread_mutex_unlock(&mutex);
 	return code;
+}
+
+// Virtual memory management: reserved addresses, physical memory and its mappings, each in objects of its own.
+typedef struct physical { int fd, users; size_t len; } *CUmemGenericAllocationHandle;
+struct location { int type, id; };
+struct properties { int type, handle_types; struct location location; void *win32; unsigned char flags[8]; };
+enum { GRANULARITY = 2 << 20 };
+
+CUresult cuMemGetAllocationGranularity(size_t *granularity, const struct properties *properties, int option)
+{
+	(void)properties, (void)option;
+	ENTER();
+	*granularity = GRANULARITY;
+	return SUCCESS;
+}
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t len, const struct properties *properties, unsigned long long flags)
+{
+	struct physical *physical;
+
+	(void)properties, (void)flags;
+	ENTER();
+	if (!len || len % GRANULARITY)
+		return INVALID_VALUE;
+	physical = calloc(1, sizeof(*physical));
+	physical->fd = memfd_create("device", 0);
+	physical->len = len;
+	physical->users = 1;
+	if (physical->fd < 0 || ftruncate(physical->fd, (off_t)len)) {
+		free(physical);
+		return OUT_OF_MEMORY;
+	}
+	*handle = physical;
+	return SUCCESS;
+}
+
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+	ENTER();
+	if (!__atomic_sub_fetch(&handle->users, 1, __ATOMIC_ACQ_REL)) {
+		close(handle->fd);
+		free(handle);
+	}
+	return SUCCESS;
+}
+
+CUresult cuMemAddressReserve(CUdeviceptr *at, size_t len, size_t alignment, CUdeviceptr hint, unsigned long long flags)
+{
+	void *reserved;
+
+	(void)alignment, (void)hint, (void)flags;
+	ENTER();
+	reserved = mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	*at = (uintptr_t)reserved;
+	return reserved == MAP_FAILED ? OUT_OF_MEMORY : SUCCESS;
+}
+
+CUresult cuMemAddressFree(CUdeviceptr at, size_t len)
+{
+	ENTER();
+	return munmap((void *)(uintptr_t)at, len) ? INVALID_VALUE : SUCCESS;
+}
+
+CUresult cuMemMap(CUdeviceptr at, size_t len, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags)
+{
+	struct allocation *one = allocations;
+	CUresult code = OUT_OF_MEMORY;
+
+	ENTER();
+	if (flags || offset || len != handle->len)
+		return INVALID_VALUE;
+	pthread_mutex_lock(&mutex);
+	while (one < allocations + ALLOCATIONS && one->base)
+		one++;
+	if (one < allocations + ALLOCATIONS)
+		code = map(one, fcntl(handle->fd, F_DUPFD_CLOEXEC, 0), len, PIECE);
+	if (!code) {
+		mremap(one->base, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)(uintptr_t)at);
+		one->base = (char *)(uintptr_t)at;
+		one->id = next_id++;
+		one->is_import = 0;
+		one->context = NULL;
+	}
+	pthread_mutex_unlock(&mutex);
+	return code;
+}
+
+CUresult cuMemSetAccess(CUdeviceptr at, size_t len, const void *access, size_t count)
+{
+	(void)len, (void)access, (void)count;
+	ENTER();
+	return find(at) ? SUCCESS : INVALID_VALUE;
+}
+
+// The addresses stay reserved.
+CUresult cuMemUnmap(CUdeviceptr at, size_t len)
+{
+	ENTER();
+	pthread_mutex_lock(&mutex);
+	for (unsigned i = 0; i < ALLOCATIONS; i++) {
+		struct allocation *one = &allocations[i];
+
+		if (one->kind == PIECE && (uintptr_t)one->base >= at && (uintptr_t)one->base < at + len) {
+			unmap(one);
+			mmap((void *)(uintptr_t)at, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+		}
+	}
+	pthread_mutex_unlock(&mutex);
+	return SUCCESS;
+}
+
+// No memory remembers the handle from which it was mapped.
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *at)
+{
+	(void)handle, (void)at;
+	ENTER();
+	return INVALID_VALUE;
+}
+
+CUresult cuMemGetAllocationPropertiesFromHandle(struct properties *properties, CUmemGenericAllocationHandle handle)
+{
+	(void)properties, (void)handle;
+	ENTER();
+	return INVALID_VALUE;
 }
 
 struct exported {

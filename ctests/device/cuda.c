@@ -763,7 +763,7 @@ CUresult cuMemHostRegister_v2(void *at, size_t len, unsigned flags)
 	ENTER();
 	if (!current())
 		return INVALID_CONTEXT;
-	if ((uintptr_t)at % 4096 || !len || flags != 1)
+	if (!at || !len || flags != 1)
 		return INVALID_VALUE;
 	pthread_mutex_lock(&mutex);
 	for (; i < LOCKED && locked[i] != at; i++)

@@ -178,7 +178,7 @@ TEST(fi_hmem, found_without, EP_RELIABLE | OURS_ONLY, FI_MSG, "Memory of a devic
 	arrives(t, host, device, 4);
 }
 
-TEST(fi_hmem, descriptors, EP_RELIABLE | OURS_ONLY, FI_MSG, "A descriptor of a closed region, of one that does not have the memory, or of none is -FI_EINVAL")
+TEST(fi_hmem, descriptors, EP_RELIABLE | OURS_ONLY, FI_MSG, "A descriptor of a closed region, of one that does not have the memory, or of none is -FI_EINVAL; the address of a region's handle counts as no descriptor")
 {
 	struct buf out, other;
 	struct fid_mr *mr = NULL, *elsewhere;
@@ -202,10 +202,13 @@ TEST(fi_hmem, descriptors, EP_RELIABLE | OURS_ONLY, FI_MSG, "A descriptor of a c
 	CHECK_RC(fi_send(t->a.ep, out.mem, LEN, fi_mr_desc(elsewhere), t->a.peer, new_ctx()), -FI_EINVAL);
 	CHECK_RC(fi_recv(t->b.ep, other.mem, LEN, desc, FI_ADDR_UNSPEC, new_ctx()), -FI_EINVAL);
 	CHECK_RC(fi_send(t->a.ep, out.mem + 1, LEN, desc, t->a.peer, new_ctx()), -FI_EINVAL);
-	for (unsigned i = 0; i < 64; i++)
+	for (unsigned i = 0; i < 32; i++)
 		CHECK_RC(fi_send(t->a.ep, out.mem, LEN, (void *)(0x5a5a5a5aUL ^ 1UL << i), t->a.peer, new_ctx()), -FI_EINVAL);
 	out.desc = desc;
 	arrives(t, out, other, 1);
+	// What is no descriptor at all, such as the handle, counts as none.
+	out.desc = mr;
+	arrives(t, out, other, 2);
 	OK(fi_close(&mr->fid));
 	rc = fi_send(t->a.ep, out.mem, LEN, desc, t->a.peer, new_ctx());
 	CHECK_RC(rc, -FI_EINVAL);

@@ -37,10 +37,15 @@ apart() {
 build cuda libcuda.so.1
 build rocr libhsa-runtime64.so.1
 build ze libze_loader.so.1
+# For programs; no test here loads it.
+"${CC:-cc}" -std=gnu17 -O1 -g -Wall -Wextra -Werror -shared -fPIC -o "$folder/cuda/libcudart.so" cudart.c -L"$folder/cuda" \
+	-l:libcuda.so.1
 for provider in core shm tcp 'tcp;ofi_rxm' 'udp;ofi_rxd'; do
 	echo "== $provider"
 	check cuda -p "$provider" "${pages[@]}"
 done
+echo '== lnx'
+FI_LNX_PROV_LINKS='shm+tcp;ofi_rxm:lo' check cuda -p lnx "${pages[@]}"
 echo '== messages between processes'
 processes=$folder/processes
 "${CC:-cc}" -std=gnu17 -O2 -g -Wall -Wextra -Wno-missing-field-initializers -I../../include -o "$processes" ../shm/*.c \

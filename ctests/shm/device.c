@@ -193,6 +193,7 @@ static void sender(void *with)
 			fill((char *) one->view + 8 * i, sizes[i], tag);
 			CHECK(send_from(&side, one, 8 * i, sizes[i], to, tag));
 		}
+	await(&side, 1, "the receiver has counted");
 	// A receive that is too short.
 	fill(from[DEVICE].view, LARGE, tag);
 	CHECK(send_from(&side, &from[DEVICE], 0, LARGE, to, tag));
@@ -204,11 +205,11 @@ static void sender(void *with)
 		printf("note: another address\n");
 	fill(from[DEVICE].view, LARGE, ++tag);
 	CHECK(send_from(&side, &from[DEVICE], 0, LARGE, to, tag));
-	await(&side, 1, "the receiver has a region");
+	await(&side, 2, "the receiver has a region");
 	access_region(&side, from, to);
-	reach(2);
+	reach(3);
 	// The receiver looks at what is left while this process lives, and after its end.
-	await(&side, 3, "the receiver is ready for the end");
+	await(&side, 4, "the receiver is ready for the end");
 	for (int place = 0; place < PLACES; place++)
 		give_back(&from[place]);
 	if (is("killed"))
@@ -262,6 +263,7 @@ static void receiver(void *with)
 		}
 	// Three sizes in four turns are long enough. A receiver that cannot map them tries once or twice.
 	CHECK(maps ? opened() == (is("uncached") ? 12 : is("stale") ? 2 : 1) : opened() <= 4);
+	reach(1);
 	small = buffer(&side, is("excluded") ? HOST : DEVICE, 100000);
 	memset(small.view, 0xe5, 100000);
 	post_into(&side, &small, 70000, tag, &op);
@@ -276,14 +278,14 @@ static void receiver(void *with)
 		CHECK(opened() == (is("stale") ? 3 : 2));
 	target->key = fi_mr_key(to[DEVICE].mr);
 	target->at = side.info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? (uintptr_t) to[DEVICE].mem : 0;
-	reach(1);
-	await(&side, 2, "the sender has written and read");
+	reach(2);
+	await(&side, 3, "the sender has written and read");
 	// The last one of the writes.
 	verify((char *) to[DEVICE].view + 8 * (PLACES * PLACES * SIZES - 1), sizes[SIZES - 1], 1000 + PLACES * PLACES * SIZES - 1,
 	       "a region");
 	// The mapping of memory that was freed is closed, the other one stays.
 	CHECK(driver.imports() == (maps && !is("uncached")));
-	reach(3);
+	reach(4);
 	for (end = now_us() + LIMIT * 1000ull; driver.imports();) {
 		look(&side);
 		usleep(1000);

@@ -43,9 +43,11 @@ pub struct Desc(u32);
 impl Desc {
     pub const NONE: Desc = Desc(0);
 
+    /// Some programs pass the address of the region's handle, which is the descriptor with libfabric: it is none here,
+    /// and the memory is looked up.
     #[inline(always)]
     pub fn new(desc: *mut c_void) -> Desc {
-        Desc(desc.addr() as u32)
+        Desc(u32::try_from(desc.addr()).unwrap_or(0))
     }
 
     /// Returns the number; `None` for NULL.

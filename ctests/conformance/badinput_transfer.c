@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Bad input: data transfer calls with impossible arguments. Each is refused at once, and the endpoint stays usable.
+#include "device.h"
 #include "harness.h"
 
 static char memory[256];
@@ -141,7 +142,8 @@ TEST(badinput, inject_too_long, EP_ANY | OURS_ONLY, FI_MSG, "Injecting more than
 
 	PAIR(t);
 	limit = t->a.info->tx_attr->inject_size;
-	if (limit >= sizeof(large))
+	// Entries of shm with FI_HMEM say 0, and take more.
+	if (limit >= sizeof(large) || (on_device() && !limit))
 		SKIP("inject_size is %zu", limit);
 	CHECK_RC2(fi_inject(t->a.ep, large, limit + 1, t->a.peer), -FI_EMSGSIZE, -FI_EINVAL);
 	CHECK_RC2(fi_injectdata(t->a.ep, large, limit + 1, 1, t->a.peer), -FI_EMSGSIZE, -FI_EINVAL);

@@ -173,8 +173,10 @@ static void post_at(struct env *t, struct group *g, struct posted *p, unsigned i
 	p->in[i] = (uint32_t *)new_buf(t, 4 * all + 4, 0).mem;
 	p->out[i] = (uint32_t *)new_buf(t, 4 * all + 4, 0).mem;
 	p->ctx[i] = new_ctx();
+	uint32_t *seen = host_view(p->in[i]);
+
 	for (size_t n = 0; n < all; n++)
-		p->in[i][n] = value(i, n / p->call.count, n % p->call.count);
+		seen[n] = value(i, n / p->call.count, n % p->call.count);
 	POST(t, try_call(g, i, &p->call, p->in[i], p->out[i], p->ctx[i]));
 }
 
@@ -188,13 +190,15 @@ static void check_at(struct env *t, struct group *g, struct posted *p, unsigned 
 			 c->what == FI_REDUCE					      ? root :
 											1;
 
+	const uint32_t *seen = host_view(p->out[i]);
+
 	(void)t;
 	for (size_t n = 0; n < c->count * g->count + 1; n++) {
 		uint32_t want = n < slots * c->count ? wanted(c, g->count, i, n / c->count, n % c->count) : 0;
 
-		if (p->out[i][n] != want)
+		if (seen[n] != want)
 			FAIL("collective %d of %u members, %zu elements, root %u: element %zu at member %u is %u, not %u", c->what,
-			     g->count, c->count, c->root, n, i, p->out[i][n], want);
+			     g->count, c->count, c->root, n, i, seen[n], want);
 	}
 }
 

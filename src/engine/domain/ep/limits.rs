@@ -77,12 +77,7 @@ impl Limits {
         let few = iovs < IOV_LIMIT || target_iovs < IOV_LIMIT;
         Limits {
             size: all(info.ep.max_msg_size),
-            // shm's entries with FI_HMEM have 0, for programs that would pass device memory to a provider that cannot
-            // copy it.
-            inject: all(match info.tx.inject_size {
-                0 if takes_devices => SHORT,
-                size => size,
-            }),
+            inject: all(Limits::injected(info, takes_devices)),
             iovs,
             target_iovs,
             receive_iovs: limit(info.rx.iov_limit),
@@ -95,6 +90,15 @@ impl Limits {
             any: AtomicBool::new(of_one || few || messages != changes),
             of_one: AtomicBool::new(of_one),
             of_write: AtomicBool::new(of_one || messages != changes),
+        }
+    }
+
+    /// Bytes that may be injected. shm's entries with FI_HMEM say 0, for programs that would pass device memory to a
+    /// provider that cannot copy it.
+    fn injected(info: &Info, takes_devices: bool) -> usize {
+        match info.tx.inject_size {
+            0 if takes_devices => SHORT,
+            size => size,
         }
     }
 
@@ -178,10 +182,11 @@ impl Limits {
     }
 
     /// Returns the highest value of this limit.
-    pub(super) fn most(option: Opt, info: &Info, atomic: usize) -> usize {
+    pub(super) fn most(&self, option: Opt, info: &Info, atomic: usize) -> usize {
+        let injected = Limits::injected(info, self.takes_devices);
         match option {
-            Opt::InjectMsgSize | Opt::InjectTaggedSize | Opt::InjectRmaSize => info.tx.inject_size,
-            Opt::InjectAtomicSize => info.tx.inject_size.min(atomic),
+            Opt::InjectMsgSize | Opt::InjectTaggedSize | Opt::InjectRmaSize => injected,
+            Opt::InjectAtomicSize => injected.min(atomic),
             Opt::MaxAtomicSize => info.ep.max_msg_size.min(atomic),
             _ => info.ep.max_msg_size,
         }

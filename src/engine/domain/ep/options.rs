@@ -4,7 +4,6 @@
 use core::sync::atomic::Ordering;
 
 use super::Ep;
-use super::limits::Limits;
 use crate::domain::{Engine, State};
 use crate::ep_state::EpState;
 use crate::transport::Transport;
@@ -96,7 +95,7 @@ impl<T: Transport> EpCalls for Ep<T> {
             (Opt::FirewallAddr, OptValue::Bool(on)) => state.transport.set_firewalled(id, on)?,
             (_, OptValue::Size(size)) => {
                 let limit = self.shared.limits.named(opt).ok_or(Error::NOPROTOOPT)?;
-                if size > Limits::most(opt, info, T::ATOMIC_SIZE) {
+                if size > self.shared.limits.most(opt, info, T::ATOMIC_SIZE) {
                     return Err(Error::INVAL);
                 }
                 limit.store(size, Ordering::Relaxed);

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # run.sh [--long] LIBRARY FOLDER CONFORMANCE: the conformance tests of data on device memory of stand-in drivers, cuda.c,
 # rocr.c and ze.c, whose memory the processor cannot access. It shows nothing about real drivers and devices. The stand-ins
-# for ROCr and Level Zero run only the page fi_hmem, on shm and tcp. --long: all pages, which takes 20 minutes for CUDA
-# alone, because each access of a test to that memory is a signal.
+# for ROCr and Level Zero run only the page fi_hmem, on shm and tcp. --long: all pages with data, which takes 10 minutes for
+# CUDA alone, because each access of a test to that memory is a signal.
 set -euo pipefail
 cd "$(dirname "$0")"
 pages=(-k fi_hmem: -k fi_tagged:) short=(-k fi_hmem:)
 if [[ $1 == --long ]]; then
-	pages=(-k fi_hmem: -k fi_tagged: -k fi_msg: -k fi_rma: -k fi_atomic: -k fi_trigger:)
+	pages=(-k fi_hmem: -k fi_tagged: -k fi_msg: -k fi_rma: -k fi_atomic: -k fi_trigger: -k fi_collective:)
 	short=("${pages[@]}")
 	shift
 fi

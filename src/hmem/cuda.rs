@@ -12,10 +12,8 @@ mod ipc;
 mod lanes;
 
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::Path;
-use std::process;
 use std::sync::OnceLock;
 
 use sys::memory::page_size;
@@ -27,6 +25,7 @@ use self::lanes::{Lane, Lanes};
 use crate::driver::{Driver, Ticket};
 use crate::export::Export;
 use crate::faults::Fault;
+use crate::health::Health;
 use crate::kind::Kind;
 
 /// The driver. Several threads may call it at the same time.
@@ -38,10 +37,7 @@ pub struct Cuda {
     /// Functions for memory of other processes.
     ipc: Option<IpcCalls>,
     lanes: Lanes,
-    /// The process that has copied first, or 0: the driver does not serve its children.
-    process: AtomicU32,
-    /// The failure after which the driver can no longer be used, or 0.
-    dead: AtomicI32,
+    health: Health,
 }
 
 /// An allocation of device memory.
@@ -110,8 +106,7 @@ impl Cuda {
             calls,
             ipc,
             lanes: Lanes::default(),
-            process: AtomicU32::new(0),
-            dead: AtomicI32::new(0),
+            health: Health::default(),
         })
     }
 
@@ -157,17 +152,8 @@ impl Cuda {
 
     /// Returns the functions for copies, if the driver serves this process.
     fn calls(&self) -> Result<&Calls, Fault> {
-        let dead = self.dead.load(Ordering::Relaxed);
-        if dead != 0 {
-            return Err(Fault { code: dead });
-        }
-        let here = process::id();
-        let first = (self.process).compare_exchange(0, here, Ordering::Relaxed, Ordering::Relaxed);
-        if first.is_err_and(|first| first != here) {
-            return Err(Fault {
-                code: NOT_PERMITTED,
-            });
-        }
+        self.health.check(NOT_PERMITTED)?;
+        self.health.start();
         self.calls.as_ref().ok_or(Fault { code: 0 })
     }
 
@@ -176,7 +162,7 @@ impl Cuda {
             return Ok(());
         }
         if FATAL.contains(&code) {
-            self.dead.store(code, Ordering::Relaxed);
+            self.health.end(code);
         }
         Err(Fault { code })
     }

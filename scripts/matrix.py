@@ -325,9 +325,9 @@ def document(folder):
            "## Programs", "", "Unmodified programs, and the check that runs them.", "",
            grid("program", ["on", "check"], [(what, [where, f"`{check}`"]) for what, where, check in PROGRAMS]), "",
            *real_programs(), "## Capabilities", "",
-           "`FI_HMEM` is asked for without a driver of a device here. With one, `tcp`, `ofi_rxm`, `ofi_rxd`, `lnx` and "
-           "`verbs` have it, too: fi_mr(3). The tests use stand-ins for the drivers; no real driver with a device was "
-           "seen.", "",
+           "This table is made without a driver of a device. Where one is installed, `tcp`, `ofi_rxm`, `ofi_rxd`, `lnx` "
+           "and `verbs` have `FI_HMEM`, too, on request: fi_mr(3). The tests use stand-ins for the drivers; no real "
+           "driver with a device was seen.", "",
            grid("capability", titles, [(f"`{name}`", [mark(offers(library, provider, kind, C(name)))
                                                       for provider, kind, _ in columns]) for name in CAPABILITIES]), "",
            "## Objects", "", "What can be opened, and the answer where it cannot.", ""]

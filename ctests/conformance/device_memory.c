@@ -206,7 +206,7 @@ TEST(fi_hmem, descriptors, EP_RELIABLE | OURS_ONLY, FI_MSG, "A descriptor of a c
 		CHECK_RC(fi_send(t->a.ep, out.mem, LEN, (void *)(0x5a5a5a5aUL ^ 1UL << i), t->a.peer, new_ctx()), -FI_EINVAL);
 	out.desc = desc;
 	arrives(t, out, other, 1);
-	// What is no descriptor at all, such as the handle, counts as none.
+	// A value that is no descriptor, such as the address of the handle, counts as none.
 	out.desc = mr;
 	arrives(t, out, other, 2);
 	OK(fi_close(&mr->fid));

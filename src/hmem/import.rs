@@ -12,7 +12,7 @@ use crate::export::Export;
 use crate::faults::Fault;
 use crate::{address, kind::Kind};
 
-/// What tells a process from all others, also from those that have its number later.
+/// Identifies a process; a later one with the same number has another identity.
 pub type Owner = [u8; 16];
 
 /// A mapping, which stays at least until this is dropped.
@@ -70,7 +70,7 @@ pub fn open(owner: Owner, export: &Export, near: *const u8) -> Result<Import, Fa
     let mut entries = entries();
     let now = Instant::now();
     let is_it = |one: &Entry| one.owner == owner && one.export == *export;
-    // What the owner had at these addresses before is freed.
+    // Earlier allocations of the owner at these addresses are freed by now.
     close_unused(&mut entries, |one| {
         let is_old = one.owner == owner && overlaps(&one.export, export);
         !is_it(one) && (is_old || now.saturating_duration_since(one.last_use) >= IDLE)

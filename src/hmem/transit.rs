@@ -79,7 +79,7 @@ impl Ahead {
                 self.0.push_front(first);
                 break;
             }
-            // A failure of bytes that nobody gets matters to nobody.
+            // Its bytes are not used, so a failure does not matter.
             let _ = first.end();
         }
         while self.0.len() < DEPTH {

@@ -39,8 +39,7 @@ struct Table {
 // SAFETY: atomic numbers, all of whose values are allowed, and padding.
 unsafe impl Shared for Table {}
 
-/// What the drivers of other processes need to map the memory of a region that a device has; its meaning is that of
-/// `stream`.
+/// Data with which the drivers of other processes map the memory of a region on a device. `stream` defines the layout.
 pub type Export = [u64; EXPORT_WORDS];
 pub const EXPORT_WORDS: usize = 16;
 
@@ -131,7 +130,7 @@ impl RegionTable {
         let mut places = (0..PROBES).map(|probe| place(region.key, probe));
         let at = places.find(|&at| entries[at].access.load(Ordering::Relaxed) == 0)?;
         if let Some(export) = export {
-            // Nobody uses the record: the owner has waited for those that did.
+            // The record is not in use: the owner has waited for the readers of the last region here.
             for (word, &value) in exports(&self.memory)?[at].iter().zip(export) {
                 word.store(value, Ordering::Relaxed);
             }

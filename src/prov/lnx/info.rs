@@ -113,7 +113,7 @@ fn link(query: &Query, below: &dyn Below, members: &[Member]) -> Result<Link, Ve
         .map(|rail| rail.domain.name.as_deref().unwrap_or_default().to_bytes())
         .collect();
     let domain = CString::new(names.join(&b'+')).unwrap_or_default();
-    // Others would have to be told of each device.
+    // Providers of other libraries need descriptors that name the device.
     let takes_devices = rails
         .iter()
         .all(|rail| rail.made.is_none() && knows_devices(rail));

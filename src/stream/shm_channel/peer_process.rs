@@ -30,7 +30,7 @@ pub struct PeerProcess {
     probe: ProcessProbe,
     /// Kinds of device memory that it can map, a bit for each.
     imports: u8,
-    /// It is this process.
+    /// Set if the other side is in this process.
     is_own: bool,
     /// Allocations of it may be mapped.
     has_imports: Cell<bool>,

@@ -4,6 +4,7 @@
 
 use core::ptr::NonNull;
 use core::slice;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -15,19 +16,25 @@ const PAGE: usize = 4096;
 /// Free slots that are kept.
 const KEPT: usize = 32;
 
-/// `LEN` bytes of host memory.
-pub struct Slot {
+/// So many slots in use are enough: copies then take no more of them than they need (64 MiB).
+const ENOUGH: usize = 256;
+
+/// `LEN` bytes of host memory, which are free again when this is dropped.
+pub struct Slot(Option<Memory>);
+
+struct Memory {
     base: NonNull<u8>,
     /// The driver that has locked the pages.
     locked_by: Option<&'static dyn Driver>,
 }
 
-// SAFETY: the memory belongs to the slot alone.
-unsafe impl Send for Slot {}
+// SAFETY: the memory belongs to its owner alone.
+unsafe impl Send for Memory {}
 
-static FREE: Mutex<Vec<Slot>> = Mutex::new(Vec::new());
+static FREE: Mutex<Vec<Memory>> = Mutex::new(Vec::new());
+static IN_USE: AtomicUsize = AtomicUsize::new(0);
 
-fn free() -> MutexGuard<'static, Vec<Slot>> {
+fn free() -> MutexGuard<'static, Vec<Memory>> {
     FREE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -38,16 +45,62 @@ const fn layout() -> Layout {
     }
 }
 
+/// Whether copies should do with as few slots as they can.
+pub(super) fn are_scarce() -> bool {
+    IN_USE.load(Ordering::Relaxed) >= ENOUGH
+}
+
 impl Slot {
     /// Returns a slot for copies of this driver, to or from this address in memory of its device.
     pub fn take(driver: &'static dyn Driver, device: usize) -> Slot {
-        let suits =
-            |slot: &Slot| (slot.locked_by).is_none_or(|other| other.kind() == driver.kind());
+        IN_USE.fetch_add(1, Ordering::Relaxed);
+        let suits = |memory: &Memory| {
+            let other = memory.locked_by.map(Driver::kind);
+            other.is_none_or(|kind| kind == driver.kind())
+        };
         let mut all = free();
         if let Some(at) = all.iter().position(suits) {
-            return all.swap_remove(at);
+            return Slot(Some(all.swap_remove(at)));
         }
         drop(all);
+        Slot(Some(Memory::new(driver, device)))
+    }
+
+    fn base(&self) -> NonNull<u8> {
+        self.0
+            .as_ref()
+            .map_or(NonNull::dangling(), |memory| memory.base)
+    }
+
+    pub fn address(&self) -> usize {
+        self.base().addr().get()
+    }
+
+    /// Returns the bytes. No copy of a device to or from the slot is under way.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: a slot that was not dropped has `LEN` initialized bytes, and its owner waits for copies before.
+        unsafe { slice::from_raw_parts(self.base().as_ptr(), LEN) }
+    }
+
+    /// As `bytes`, to write to them.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above; the slot is borrowed for writing.
+        unsafe { slice::from_raw_parts_mut(self.base().as_ptr(), LEN) }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        IN_USE.fetch_sub(1, Ordering::Relaxed);
+        let mut all = free();
+        if all.len() < KEPT {
+            all.extend(self.0.take());
+        }
+    }
+}
+
+impl Memory {
+    fn new(driver: &'static dyn Driver, device: usize) -> Memory {
         // SAFETY: the layout has a size.
         let base = NonNull::new(unsafe { alloc(layout()) });
         let base = base.unwrap_or_else(|| handle_alloc_error(layout()));
@@ -55,38 +108,14 @@ impl Slot {
         unsafe { base.write_bytes(0, LEN) };
         // Without it copies are slower.
         let is_locked = driver.lock_pages(device, base.addr().get(), LEN);
-        Slot {
+        Memory {
             base,
             locked_by: is_locked.then_some(driver),
         }
     }
-
-    /// Gives the slot back.
-    pub fn put(self) {
-        let mut all = free();
-        if all.len() < KEPT {
-            all.push(self);
-        }
-    }
-
-    pub fn address(&self) -> usize {
-        self.base.addr().get()
-    }
-
-    /// Returns the bytes. No copy of a device to or from the slot is under way.
-    pub fn bytes(&self) -> &[u8] {
-        // SAFETY: the slot has `LEN` initialized bytes, and its owner waits for copies before.
-        unsafe { slice::from_raw_parts(self.base.as_ptr(), LEN) }
-    }
-
-    /// As `bytes`, to write to them.
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above; the slot is borrowed for writing.
-        unsafe { slice::from_raw_parts_mut(self.base.as_ptr(), LEN) }
-    }
 }
 
-impl Drop for Slot {
+impl Drop for Memory {
     fn drop(&mut self) {
         if let Some(driver) = self.locked_by {
             driver.unlock_pages(self.base.addr().get());

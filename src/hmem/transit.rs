@@ -11,10 +11,17 @@ use std::collections::VecDeque;
 use crate::address;
 use crate::driver::{self, Driver, Ticket};
 use crate::faults::{self, Fault};
-use crate::slots::{LEN, Slot};
+use crate::slots::{self, LEN, Slot};
 
-/// Parts that are under way at a time.
+/// Parts of a message that are under way at a time, while there are enough slots.
 const DEPTH: usize = 3;
+
+fn depth() -> usize {
+    match slots::are_scarce() {
+        true => 1,
+        false => DEPTH,
+    }
+}
 
 /// A part of a message, and the slot that has its bytes or gets them.
 struct Part {
@@ -55,12 +62,16 @@ impl Part {
         self.at..self.at + self.len
     }
 
-    /// Gives the slot back, after the copy has ended.
+    /// Gives the slot back after the copy has ended.
     fn end(mut self) -> Result<(), Fault> {
-        let ended = self.wait();
-        let Part { slot, .. } = self;
-        slot.put();
-        ended
+        self.wait()
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // The slot is given back behind this.
+        let _ = self.wait();
     }
 }
 
@@ -79,10 +90,8 @@ impl Ahead {
                 self.0.push_front(first);
                 break;
             }
-            // Its bytes are not used, so a failure does not matter.
-            let _ = first.end();
         }
-        while self.0.len() < DEPTH {
+        while self.0.len() < depth() {
             let next = self.0.back().map_or(at, |last| last.range().end);
             if next >= end {
                 break;
@@ -104,15 +113,7 @@ impl Ahead {
 
     /// Forgets what was read.
     pub fn clear(&mut self) {
-        for part in self.0.drain(..) {
-            let _ = part.end();
-        }
-    }
-}
-
-impl Drop for Ahead {
-    fn drop(&mut self) {
-        self.clear();
+        self.0.clear();
     }
 }
 
@@ -142,7 +143,7 @@ impl Landing {
             self.send_off();
         }
         if self.filling.is_none() {
-            while self.under_way.len() >= DEPTH {
+            while self.under_way.len() >= depth() {
                 self.end_first();
             }
             let driver = driver::owner(to).ok_or(Fault { code: 0 })?;
@@ -181,7 +182,7 @@ impl Landing {
             len,
         } = filling;
         if len == 0 {
-            return slot.put();
+            return;
         }
         // SAFETY: the slot is kept until the copy has ended (`Part`).
         match unsafe { driver::begin(driver, at, slot.address(), at, len) } {
@@ -192,10 +193,7 @@ impl Landing {
                 len,
                 ticket: Some(ticket),
             }),
-            Err(fault) => {
-                faults::note(at, len, fault);
-                slot.put();
-            }
+            Err(fault) => faults::note(at, len, fault),
         }
     }
 

@@ -227,6 +227,8 @@ impl FrameQueue {
                 {
                     break;
                 }
+                // Its parts are read for one list at a time.
+                Out::Frame(frame) if list.bytes() > 0 && frame.payload.is_device() => break,
                 Out::Staged { bytes, done, .. } => {
                     list.push(&bytes[*done..]);
                 }

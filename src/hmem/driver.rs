@@ -30,8 +30,8 @@ pub trait Driver: Sync {
     fn device_of(&self, _address: usize) -> u64 {
         0
     }
-    /// Copies bytes; one of the two addresses, `device`, is in memory of a device, and the other one may be. Returns when
-    /// the bytes have arrived.
+    /// Copies bytes; one of the two addresses, `device`, is in memory of a device, and the other one may be. Returns
+    /// when the bytes have arrived.
     ///
     /// # Safety
     /// The memory of the host's side is readable, or writable, and not used otherwise.
@@ -80,7 +80,8 @@ pub trait Driver: Sync {
     }
     /// Closes what `import` has returned.
     fn close(&self, _base: usize) {}
-    /// Returns a dma-buf with these bytes of device memory, and their place in it. Adapters access the memory through it.
+    /// Returns a dma-buf with these bytes of device memory, and their place in it. Adapters access the memory through
+    /// it.
     fn buffer(&self, _address: usize, _len: usize) -> Option<(OwnedFd, u64)> {
         None
     }

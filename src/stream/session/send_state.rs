@@ -410,8 +410,8 @@ impl SendState {
         Ok(())
     }
 
-    /// Sends the address of a message to the peer, and leaves the message there until the peer has fetched it. `export`:
-    /// it is in device memory.
+    /// Sends the address of a message to the peer, and leaves the message there until the peer has fetched it.
+    /// `export`: it is in device memory.
     fn offer<A: Address>(
         &mut self,
         cx: &mut Cx<'_, A>,

@@ -6,10 +6,10 @@
 # CUDA alone, because each access of a test to that memory is a signal.
 set -euo pipefail
 cd "$(dirname "$0")"
-pages=(-k fi_hmem: -k fi_tagged:) short=(-k fi_hmem:)
+pages=(-k fi_hmem: -k fi_tagged:) short=(-k fi_hmem:) limit=120
 if [[ $1 == --long ]]; then
 	pages=(-k fi_hmem: -k fi_tagged: -k fi_msg: -k fi_rma: -k fi_atomic: -k fi_trigger: -k fi_collective:)
-	short=("${pages[@]}")
+	short=("${pages[@]}") limit=300
 	shift
 fi
 library=$1 folder=$2 conformance=$3
@@ -26,7 +26,7 @@ build() {
 }
 # check KIND ARGUMENTS: tests whose buffers are memory of that kind.
 check() {
-	CONFORMANCE_DEVICE=$1 LD_LIBRARY_PATH=$library:$folder/$1 "$conformance" -j 2 -t 120 "${@:2}" | grep -v '^ok ' || status=1
+	CONFORMANCE_DEVICE=$1 LD_LIBRARY_PATH=$library:$folder/$1 "$conformance" -j 2 -t "$limit" "${@:2}" | grep -v '^ok ' || status=1
 }
 # apart PROVIDER WHAT: messages in CUDA's memory between two processes.
 apart() {

@@ -93,6 +93,8 @@ pub trait Transport:
     const HMEM: bool = false;
     /// Adapters access memory of devices themselves. Only what a request carries itself is copied.
     const READS_DEVICES: bool = false;
+    /// Atomic operations go to providers below as they are, and those know devices.
+    const FORWARDS_ATOMICS: bool = false;
     /// Messages up to the inject size are copied when they are posted.
     const COPIES: bool = false;
     /// FI_OPT_CUDA_API_PERMITTED is known without FI_HMEM, too.

@@ -78,7 +78,10 @@ impl<T: Transport> State<T> {
             Action::Atomic(place, out) => {
                 let State { domain, transport } = self;
                 out.post(number, |atomic| {
-                    let copies = copy_operands(atomic);
+                    let copies = match T::FORWARDS_ATOMICS {
+                        true => Ok((None, None)),
+                        false => copy_operands(atomic),
+                    };
                     if let Err(fault) = copies {
                         domain.refuse_copy(&TxOp::of_atomic(ep, atomic), fault);
                         return Ok(());

@@ -232,6 +232,7 @@ impl Transport for Linked {
     const CQ_SIZE: usize = 1024;
     const CQ_DATA_SIZE: usize = size_of::<u64>();
     const HMEM: bool = true;
+    const FORWARDS_ATOMICS: bool = true;
 
     fn open(fabric: &Links, info: &Info, serialized: Serialized) -> Result<Linked> {
         let named = |link: &&super::info::Link| Some(&link.domain) == info.domain.name.as_ref();

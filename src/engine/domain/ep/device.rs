@@ -102,7 +102,7 @@ impl<T: Transport> Ep<T> {
         engine.mark(&mut atomic.operands)?;
         engine.mark(&mut atomic.compare)?;
         // The memory may change until the operation starts.
-        if atomic.flags.contains(OpFlags::TRIGGER) {
+        if T::FORWARDS_ATOMICS || atomic.flags.contains(OpFlags::TRIGGER) {
             return Ok(Prepared::AsItIs);
         }
         match copy_operands(atomic) {

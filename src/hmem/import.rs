@@ -175,9 +175,7 @@ impl Import {
         // SAFETY: the bytes are in the mapping, which stays; the caller's promise for `to`.
         unsafe { driver::copy_out(self.driver, at, to, len) }
     }
-}
 
-impl Import {
     /// Copies bytes of this process's memory, which a device has if the address is marked, to the mapping.
     ///
     /// # Safety

@@ -434,7 +434,6 @@ TEST(fi_hmem, failed_large_send, EP_RELIABLE | OURS_ONLY, FI_MSG, "A long messag
 
 TEST(fi_hmem, failed_write, EP_RELIABLE | OURS_ONLY, FI_RMA, "A write that the device does not take is an error at its initiator, and counts nothing at the target")
 {
-	const struct device_kind *kind = device_kind();
 	size_t lens[] = { 100, LEN, LARGE };
 	struct buf host = host_buf(LARGE);
 	struct region target;
@@ -463,7 +462,6 @@ TEST(fi_hmem, failed_write, EP_RELIABLE | OURS_ONLY, FI_RMA, "A write that the d
 
 TEST(fi_hmem, failed_operand, EP_RELIABLE | OURS_ONLY, FI_ATOMIC | FI_TRIGGER, "A deferred atomic operation whose operand the device does not give is FI_EIO, and changes nothing")
 {
-	const struct device_kind *kind = device_kind();
 	struct buf operand;
 	struct region target;
 	struct fid_cntr *trigger;

@@ -224,6 +224,7 @@ static void receiver(void *with)
 	struct buffer to[PLACES], small;
 	struct op op;
 	uint64_t tag = 0, end;
+	unsigned copies;
 	bool maps = !is("cannot") && !is("excluded") && !is("sockets");
 
 	(void) with;
@@ -278,8 +279,12 @@ static void receiver(void *with)
 		CHECK(opened() == (is("stale") ? 3 : 2));
 	target->key = fi_mr_key(to[DEVICE].mr);
 	target->at = side.info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? (uintptr_t) to[DEVICE].mem : 0;
+	copies = driver.calls("cuMemcpyAsync");
 	reach(2);
 	await(&side, 3, "the sender has written and read");
+	// The sender has copied, whatever memory its own side is.
+	if (!is("excluded") && !strcmp(side.info->fabric_attr->prov_name, "shm"))
+		CHECK(driver.calls("cuMemcpyAsync") == copies);
 	// The last one of the writes.
 	verify((char *) to[DEVICE].view + 8 * (PLACES * PLACES * SIZES - 1), sizes[SIZES - 1], 1000 + PLACES * PLACES * SIZES - 1,
 	       "a region");
